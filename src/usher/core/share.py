@@ -1,0 +1,71 @@
+"""What a share policy is told, and what it must answer.
+
+A share policy splits a parent's amount among its children by demand, weight, `min` and `max` (one call per parent,
+top-down from the root). It is pure: the same input gives the same output, whatever the order of the children. The
+engine calls it through `core.shares`; the built-in policies live in `usher.policies.share`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Amounts = Mapping[str, int]
+"""Resource name to a whole number: millicores for cpu, base units for everything else."""
+
+Signature = tuple[str, ...]
+"""The resources that a unit asks for (more than zero), sorted by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharer:
+    """One child of the node whose amount is split."""
+
+    name: str
+    weight: int = 1
+    """0 is a scavenger: it gets its guarantee and nothing of what is shared by weight."""
+    min: Amounts = field(default_factory=dict)
+    max: Amounts = field(default_factory=dict)
+    """A resource that is missing here is not limited; zero means zero."""
+    lends: bool = True
+    """False: its whole `min` is its own even while idle (and is part of `guarantee` and `demand` already)."""
+    guarantee: Amounts = field(default_factory=dict)
+    """The larger of min(demand, `min`) and the sum of its children's guarantees, not yet scaled to the amount."""
+    demand: Mapping[Signature, Amounts] = field(default_factory=dict)
+    """By signature, and already cut to `max`."""
+
+
+class SharePolicy(Protocol):
+    """How a parent's amount becomes its children's deserved."""
+
+    @property
+    def name(self) -> str:
+        """The name by which a configuration chooses it."""
+        ...
+
+    @property
+    def entitles(self) -> bool:
+        """False: nobody deserves anything, so nobody claims; first come, first served."""
+        ...
+
+    @property
+    def claims_by_share(self) -> bool:
+        """True: a branch whose weighted dominant share stays strictly below its victim's may claim beyond deserved."""
+        ...
+
+    def split(self, amount: Amounts, sharers: Sequence[Sharer]) -> list[dict[str, int]]:
+        """Deserved of each sharer, in the order given.
+
+        Promises: no resource adds up to more than its amount (a missing resource is zero); nobody gets more than its
+        demand or its `max`; nobody gets less than its guarantee, scaled in proportion where guarantees exceed the
+        amount.
+        """
+        ...
+
+    def unmoved(self, before: Sharer, after: Sharer, deserved: Amounts) -> bool:
+        """True only if `split` would answer the same for everybody with `after` in the place of `before`.
+
+        `deserved` is what `before` was given. This spares a recomputation; answering False is always right.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Queue, share and victim policies, and the registry that names them."""
