@@ -1,0 +1,52 @@
+# The two commands: `make run` and `make test`. Each sets up what it needs. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+UV      = $$(command -v uv || echo $(CURDIR)/$(BIN)/uv)
+PYTEST := $(BIN)/pytest -n auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup parts run test check fix bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP) ## prepare .venv with everything, .venv/bin/usher included
+
+$(STAMP): pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Usher needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Say which: make PYTHON=python3.12 …" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@command -v uv >/dev/null || test -x $(BIN)/uv || { echo "Installing uv into $(VENV)"; $(BIN)/python -m pip install --quiet uv; }
+	@echo "Installing the locked dependencies"
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --inexact --quiet
+	@touch $@
+
+parts: $(STAMP) ## build the control plane's programs if the cache lacks them (about 10 minutes, once)
+	@$(BIN)/python -m usher.devcluster.build >/dev/null
+
+run: parts ## a control plane with simulated nodes and sample jobs, until Ctrl-C
+	@$(BIN)/python examples/run.py
+
+test: parts ## every test, those on the real control plane included
+	@$(PYTEST)
+
+check: $(STAMP) ## lint, types, import contracts, unit tests; changes nothing
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(PYTEST) -m "not controlplane"
+
+fix: $(STAMP) ## format, and fix what the linter can fix
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: parts ## measure, and record the results in bench/results
+	@$(BIN)/python bench/controlplane.py
+
+clean: ## remove what was made in this folder (not the cache of built parts)
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
