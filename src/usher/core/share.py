@@ -11,11 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-Amounts = Mapping[str, int]
-"""Resource name to a whole number: millicores for cpu, base units for everything else."""
-
-Signature = tuple[str, ...]
-"""The resources that a unit asks for (more than zero), sorted by name."""
+from usher.core.amounts import Amounts, Signature
 
 
 @dataclass(frozen=True, slots=True)
