@@ -60,14 +60,24 @@ def parse_quantity(text: str | int | float) -> int:
         return max(-AMOUNT_MAX, min(AMOUNT_MAX, text)) * _NANO
     if isinstance(text, float):
         return _parse_text(repr(text))
-    raise QuantityError(f"{_quoted(text)} is not a quantity: {_HINT}")
+    raise QuantityError(f"{quoted(text)} is not a quantity: {_HINT}")
 
 
 def amount(resource: str, text: str | int | float) -> int:
     """What a request, limit or capacity of this resource is, rounded up; raises QuantityError, also if negative."""
+    return amount_of_thousandths(resource, thousandths(text))
+
+
+def thousandths(text: str | int | float) -> int:
+    """The quantity in thousandths, rounded up (as the API server stores it); raises QuantityError, also if negative."""
     if isinstance(text, str):
-        return _amount_of_text(resource, text)
-    return _amount_of_nanos(resource, parse_quantity(text), text)
+        return _thousandths_of_text(text)
+    return _thousandths_of_nanos(parse_quantity(text), text)
+
+
+def amount_of_thousandths(resource: str, value: int) -> int:
+    """What thousandths of a unit of this resource are as an amount, rounded up."""
+    return min(value if resource == "cpu" else -(-value // 1000), AMOUNT_MAX)
 
 
 def parse_amounts(quantities: object, path: str, errors: list[str] | None = None) -> dict[str, int]:
@@ -76,31 +86,27 @@ def parse_amounts(quantities: object, path: str, errors: list[str] | None = None
     Every bad entry gives one text that begins with its field's path. They are added to `errors` if it is given, and
     the entries that are good are returned; else AmountsError is raised with all of them.
     """
+    read = parse_thousandths(quantities, path, errors)
+    return {resource: amount_of_thousandths(resource, value) for resource, value in read.items()}
+
+
+def parse_thousandths(quantities: object, path: str, errors: list[str] | None = None) -> dict[str, int]:
+    """As `parse_amounts`, but in thousandths of every resource: what has to be added up before it is rounded."""
     found: list[str] = []
-    parsed: dict[str, int] = {}
-    for resource, text in quantity_items(quantities, path, found):
-        try:
-            parsed[resource] = amount(resource, text)
-        except QuantityError as error:
-            found.append(f"{field_path(path, resource)}: {error}")
+    read: dict[str, int] = {}
+    if isinstance(quantities, Mapping):
+        for resource, text in quantities.items():
+            if not isinstance(resource, str) or not resource:
+                found.append(f"{path}: {quoted(resource)} is not the name of a resource")
+                continue
+            try:
+                read[resource] = thousandths(text)
+            except QuantityError as error:
+                found.append(f"{field_path(path, resource)}: {error}")
+    elif quantities is not None:
+        found.append(f"{path}: {quoted(quantities)} is not a map of resources to quantities")
     report(found, errors)
-    return parsed
-
-
-def quantity_items(quantities: object, path: str, errors: list[str]) -> list[tuple[str, str | int | float]]:
-    """The entries of a decoded resource list, unread; what has the wrong shape is added to `errors`."""
-    if quantities is None:
-        return []
-    if not isinstance(quantities, Mapping):
-        errors.append(f"{path}: {_quoted(quantities)} is not a map of resources to quantities")
-        return []
-    items: list[tuple[str, str | int | float]] = []
-    for resource, text in quantities.items():
-        if isinstance(resource, str) and resource:
-            items.append((resource, text))
-        else:
-            errors.append(f"{path}: {_quoted(resource)} is not the name of a resource")
-    return items
+    return read
 
 
 def field_path(path: str, key: str) -> str:
@@ -114,6 +120,12 @@ def report(found: list[str], errors: list[str] | None) -> None:
         errors.extend(found)
     elif found:
         raise AmountsError(found)
+
+
+def quoted(value: object) -> str:
+    """A value as an error shows it: as in JSON, cut if it is long."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 64 else f"{text[:60]}…"
 
 
 def format_amount(resource: str, value: int) -> str:
@@ -168,16 +180,16 @@ def signature(amounts: Amounts) -> Signature:
 @lru_cache(maxsize=_CACHED_QUANTITIES)
 def _parse_text(text: str) -> int:
     if len(text) > QUANTITY_LENGTH_MAX:
-        raise QuantityError(f"{_quoted(text)} is not a quantity: it is longer than {QUANTITY_LENGTH_MAX} characters")
+        raise QuantityError(f"{quoted(text)} is not a quantity: it is longer than {QUANTITY_LENGTH_MAX} characters")
     scanned = _SCANNER.fullmatch(text)
     if not text or scanned is None:
-        raise QuantityError(f"{_quoted(text)} is not a quantity: {_HINT}")
+        raise QuantityError(f"{quoted(text)} is not a quantity: {_HINT}")
     sign, whole, fraction, suffix = scanned.groups(default="")
     exponent, twos = _interpret(text, suffix)
     if not whole and not fraction:
         # Kubernetes takes a bare sign, dot or suffix for zero, but for the smallest and largest suffixes.
         if exponent < -9 or twos > 40:
-            raise QuantityError(f"{_quoted(text)} is not a quantity: it has no digits")
+            raise QuantityError(f"{quoted(text)} is not a quantity: it has no digits")
         return 0
     nanos = _shifted(int(whole + fraction) << twos, exponent - len(fraction) + 9)
     nanos = min(nanos, AMOUNT_MAX * _NANO)
@@ -193,7 +205,7 @@ def _interpret(text: str, suffix: str) -> tuple[int, int]:
     exponent = _EXPONENT.fullmatch(suffix)
     if exponent is None or abs(int(exponent[1])) >= 2**31:
         raise QuantityError(
-            f"{_quoted(text)} is not a quantity: no suffix {_quoted(suffix)}; there are n u m k M G T P E, "
+            f"{quoted(text)} is not a quantity: no suffix {quoted(suffix)}; there are n u m k M G T P E, "
             "Ki Mi Gi Ti Pi Ei, and exponents such as e3"
         )
     return int(exponent[1]), 0
@@ -208,15 +220,14 @@ def _shifted(number: int, places: int) -> int:
 
 
 @lru_cache(maxsize=_CACHED_QUANTITIES)
-def _amount_of_text(resource: str, text: str) -> int:
-    return _amount_of_nanos(resource, _parse_text(text), text)
+def _thousandths_of_text(text: str) -> int:
+    return _thousandths_of_nanos(_parse_text(text), text)
 
 
-def _amount_of_nanos(resource: str, nanos: int, text: str | int | float) -> int:
+def _thousandths_of_nanos(nanos: int, text: str | int | float) -> int:
     if nanos < 0:
-        raise QuantityError(f"{_quoted(text)} is negative")
-    unit = 10**6 if resource == "cpu" else _NANO
-    return min(-(-nanos // unit), AMOUNT_MAX)
+        raise QuantityError(f"{quoted(text)} is negative")
+    return -(-nanos // 10**6)
 
 
 def _reduced(value: int, base: int) -> tuple[int, int]:
@@ -230,8 +241,3 @@ def _reduced(value: int, base: int) -> tuple[int, int]:
 
 def _counts_bytes(resource: str) -> bool:
     return resource in {"memory", "ephemeral-storage", "storage"} or resource.startswith("hugepages-")
-
-
-def _quoted(value: object) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 64 else f"{text[:60]}…"

@@ -1,0 +1,96 @@
+"""What the engine wants done. Each command is frozen data; drivers carry it out and report back by an event.
+
+`generation` counts a unit's admissions: outcomes and reports carry it, so that one about an earlier admission is told
+from one about the current. The commands of one call are in the order in which they must take effect on one object; a
+`Nominate` must be stored before the first `Evict` or `Shrink` of the same call is carried out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usher.core.model import Grant, Nomination
+from usher.core.phases import Cause, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Let it start with these pods (phase Dequeued). Answered by Confirmed or Refused."""
+
+    key: str
+    generation: int
+    quota: str
+    grants: tuple[Grant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Quota is held; ask these checks (phase Reserved). Answered by Confirmed or Refused."""
+
+    key: str
+    generation: int
+    quota: str
+    grants: tuple[Grant, ...]
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """A running elastic unit may have these pods now. Answered by Confirmed or Refused."""
+
+    key: str
+    generation: int
+    grants: tuple[Grant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """A running elastic unit must give back pods down to this. Answered by UnitShrunk."""
+
+    key: str
+    generation: int
+    grants: tuple[Grant, ...]
+    cause: Cause
+    by: str
+    """The unit for which it is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Stop it. Answered by UnitStopped (or UnitFinished, UnitGone)."""
+
+    key: str
+    generation: int
+    cause: Cause
+    by: str = ""
+    """The unit for which it is taken, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Store that room is kept for this unit; None: no longer."""
+
+    key: str
+    nomination: Nomination | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetPhase:
+    """Write the unit's phase and cause; quota is reserved if and only if the phase holds quota."""
+
+    key: str
+    phase: Phase
+    cause: Cause
+    retries: int = 0
+    requeue_at_ms: int = 0
+    inactive: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Call `handle` again at this time, if nothing happens before."""
+
+    at_ms: int
+
+
+Command = Admit | Reserve | Grow | Shrink | Evict | Nominate | SetPhase | WakeAt

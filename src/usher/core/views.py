@@ -1,0 +1,58 @@
+"""What the engine shows of itself: plain values for status, CLI, reports and tests. Reading changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from usher.core.model import Grant
+from usher.core.phases import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaView:
+    """One node of the quota tree; a node that stands for a Queue is named namespace/name."""
+
+    name: str
+    parent: str
+    weight: int
+    lends: bool
+    min: Mapping[str, int]
+    max: Mapping[str, int]
+    """At the root: the amount that may be used."""
+    deserved: Mapping[str, int]
+    used: Mapping[str, int]
+    preempting: Mapping[str, int]
+    """Room that is kept for nominated units."""
+    demand: Mapping[str, int]
+    problem: str = ""
+    """Why it takes no part in the tree (its parent is missing, or it is its own ancestor)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    key: str
+    policy: str
+    waiting: int
+    holding: int
+    """Units that hold quota."""
+    deserved: Mapping[str, int]
+    used: Mapping[str, int]
+    preempting: Mapping[str, int]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitView:
+    key: str
+    queue: str
+    """The key of its Queue, empty while there is none."""
+    quota: str
+    """The node that is, or would be, charged; empty while there is none."""
+    phase: Phase
+    priority: int
+    grants: tuple[Grant, ...]
+    charged: Mapping[str, int]
+    evictions: int
+    evicting: str
+    nominated: bool
