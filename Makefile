@@ -25,10 +25,10 @@ $(STAMP): pyproject.toml uv.lock
 	@touch $@
 
 parts: $(STAMP) ## build the control plane's programs if the cache lacks them (about 10 minutes, once)
-	@$(BIN)/python -m usher.devcluster.build >/dev/null
+	@$(BIN)/python -m usher.devcluster >/dev/null
 
 run: parts ## a control plane with simulated nodes and sample jobs, until Ctrl-C
-	@$(BIN)/python examples/run.py
+	@$(BIN)/usher up --name run --apply examples/sample-jobs.yaml
 
 test: parts ## every test, those on the real control plane included
 	@$(PYTEST)

@@ -1,0 +1,106 @@
+"""Building the parts from the Go module proxy, once, into the cache.
+
+Safe when two builds start at once (a file lock; the second waits and finds the work done) and resumable: each program
+is built beside its place and renamed there, so what is present is whole, and a build that was stopped goes on with the
+next one. `find_parts` calls this when something is missing; `python -m usher.devcluster` does it ahead of time.
+"""
+
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from usher.devcluster.errors import DevClusterError
+from usher.devcluster.logs import tail
+from usher.devcluster.parts import PACKAGES, Say, ldflags, missing_in, pins
+from usher.devcluster.toolchain import Go, find_go
+
+HEARTBEAT_SECONDS = 15.0
+
+
+def build_parts(directory: Path, say: Say) -> None:
+    """Leave every program of `PACKAGES` in `directory`; raises if one cannot be built."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with _only_one(directory / ".lock", say):
+        missing = missing_in(directory)
+        if not missing:
+            return
+        go = find_go(say)
+        source = directory / "source"
+        source.mkdir(exist_ok=True)
+        for name, content in pins().items():
+            (source / name).write_bytes(content)
+        say(
+            f"Building the control plane with Go {go.version}: {', '.join(missing)}.\n"
+            f"Done once per version, about 10 minutes on 2 cores; kept in {directory}"
+        )
+        started = time.monotonic()
+        for name in missing:
+            _build(go, name, directory, say)
+        say(f"The control plane is built ({_since(started)}).")
+
+
+def _build(go: Go, name: str, directory: Path, say: Say) -> None:
+    log = directory / "build.log"
+    output = directory / f".{name}-{os.getpid()}"
+    label = f"[{list(PACKAGES).index(name) + 1}/{len(PACKAGES)}] {name}"
+    arguments = ["build", "-mod=readonly", "-trimpath", "-ldflags", ldflags(), "-o", str(output), PACKAGES[name]]
+    # The flags and workspace of whoever calls must not change what is built; their proxy settings must hold.
+    settings = {
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "GOFLAGS": "-buildvcs=false",
+        "GO111MODULE": "on",
+    }
+    env = {**os.environ, **settings, **go.env}
+    started = time.monotonic()
+    say(f"{label} ...")
+    with log.open("wb") as sink:
+        process = subprocess.Popen(  # noqa: S603
+            [go.program, *arguments],
+            cwd=directory / "source",
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+        )
+        try:
+            while True:
+                try:
+                    code = process.wait(HEARTBEAT_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    say(f"{label} ... {_since(started)}{_doing(log)}")
+            if code != 0:
+                raise DevClusterError(f"{name} could not be built:\n{tail(log)}\nThe whole log: {log}")
+            output.replace(directory / name)
+        finally:
+            process.terminate()
+            process.wait()
+            output.unlink(missing_ok=True)
+    say(f"{label} built ({_since(started)})")
+
+
+@contextmanager
+def _only_one(lock: Path, say: Say) -> Iterator[None]:
+    with lock.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another build of the control plane is under way; waiting for it.")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _doing(log: Path) -> str:
+    last = tail(log, 1)
+    return f" ({last.removeprefix('go: ')})" if last.startswith("go: downloading") else ""
+
+
+def _since(started: float) -> str:
+    seconds = int(time.monotonic() - started)
+    return f"{seconds // 60} min {seconds % 60:02} s" if seconds >= 60 else f"{seconds} s"

@@ -1,0 +1,5 @@
+"""What tests of Usher, and of plug-ins for it, are made from."""
+
+from usher.testing.waits import eventually
+
+__all__ = ["eventually"]
