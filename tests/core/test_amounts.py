@@ -120,11 +120,11 @@ def test_a_monstrous_text_is_refused_in_few_words() -> None:
 def test_every_bad_field_is_named_at_once() -> None:
     given = {"cpu": "1K", "memory": "-1Gi", "example.com/gpu": True, "pods": "3", 7: "1"}
     want = (
-        "spec.min: 7 is not the name of a resource",
         'spec.min.cpu: "1K" is not a quantity: no suffix "K"; there are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, '
         "and exponents such as e3",
         'spec.min.memory: "-1Gi" is negative',
         "spec.min[example.com/gpu]: true is not a quantity: write a number and perhaps a suffix, as in 500m or 2Gi",
+        "spec.min: 7 is not the name of a resource",
     )
     with pytest.raises(AmountsError) as caught:
         amounts.parse_amounts(given, "spec.min")

@@ -124,7 +124,7 @@ def report(found: list[str], errors: list[str] | None) -> None:
 
 def quoted(value: object) -> str:
     """A value as an error shows it: as in JSON, cut if it is long."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    text = json.dumps(value, default=str, skipkeys=True, ensure_ascii=False)
     return text if len(text) <= 64 else f"{text[:60]}…"
 
 

@@ -5,7 +5,7 @@ when a pod is created (a limit is the request where no request is given, in cont
 those of `PodRequests` in component-helpers, in its order:
 
 - containers, and init containers that restart (sidecars), add up;
-- an ordinary init container needs itself and the sidecars before it; the largest such need counts if it exceeds the sum;
+- an ordinary init container needs itself and the sidecars before it; the largest such need counts if it is more;
 - for cpu, memory and huge pages, a request of the whole pod replaces what its containers say;
 - overhead comes on top.
 
@@ -33,7 +33,7 @@ def effective_request(
     total = _all_containers(spec, path, found)
     for resource, value in _pod_level(spec, path, found, total).items():
         total[resource] = value
-    add(total, parse_thousandths(spec.get("overhead"), f"{path}.overhead", found))
+    add(total, _resource_list(spec.get("overhead"), f"{path}.overhead", found))
     report(found, errors)
     return {resource: amount_of_thousandths(resource, value) for resource, value in total.items()}
 
@@ -77,14 +77,20 @@ def _of_a_pod(resource: str) -> bool:
     return resource in {"cpu", "memory"} or resource.startswith("hugepages-")
 
 
-def _requests_and_limits(
-    holder: Mapping[str, Any], path: str, found: list[str]
-) -> tuple[dict[str, int], dict[str, int]]:
-    resources = _mapping(holder.get("resources"), f"{path}.resources", found)
-    requests, limits = (
-        parse_thousandths(resources.get(kind), f"{path}.resources.{kind}", found) for kind in ("requests", "limits")
-    )
-    return requests, limits
+def _requests_and_limits(holder: Mapping[str, Any], path: str, found: list[str]) -> list[dict[str, int]]:
+    where = f"{path}.resources"
+    resources = _mapping(holder.get("resources"), where, found)
+    return [_resource_list(resources.get(kind), f"{where}.{kind}", found) for kind in ("requests", "limits")]
+
+
+def _resource_list(quantities: object, path: str, found: list[str]) -> dict[str, int]:
+    """In thousandths; as the API server decodes a pod, where nothing is zero and spaces around do not matter."""
+    if isinstance(quantities, Mapping):
+        quantities = {
+            resource: 0 if text is None else text.strip(" ") if isinstance(text, str) else text
+            for resource, text in quantities.items()
+        }
+    return parse_thousandths(quantities, path, found)
 
 
 def _containers(spec: Mapping[str, Any], kind: str, path: str, found: list[str]) -> list[tuple[Mapping[str, Any], str]]:
