@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 
@@ -138,17 +139,21 @@ class ControlPlane:
         write_kubeconfigs(layout)
         keeper = self._keeper = await Keeper.launch(self._lock)
         keeper.remove_at_end(self._remains(failed=False))
-        commands = command_lines(layout, parts)
-        early = ("etcd", "kube-apiserver")
-        self._launch(early, commands)
         admin = Identity(authority.directory / "admin.crt", authority.directory / "admin.key")
-        api = Probe(layout.ports.apiserver, authority, admin)
+        with (
+            closing(Probe(layout.ports.apiserver, authority, admin)) as api,
+            closing(Probe(layout.ports.scheduler, authority, admin)) as scheduler,
+        ):
+            await self._bring_up(command_lines(layout, parts), api, scheduler, began)
+
+    async def _bring_up(self, commands: Mapping[str, list[str]], api: Probe, scheduler: Probe, began: float) -> None:
+        early = ("etcd", "kube-apiserver")
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        self._launch(early, commands)
         await self._until("the API server is ready", lambda: api.answers("/readyz"))
         self.seconds["API ready"] = time.monotonic() - began
         self._launch([name for name in commands if name not in early], commands)
         await asyncio.to_thread(self._create_nodes, api)
-        scheduler = Probe(layout.ports.scheduler, authority, admin)
-        account = "/api/v1/namespaces/default/serviceaccounts/default"
         await self._until("the controllers work", lambda: api.answers(account))
         await self._until("the scheduler is ready", lambda: scheduler.answers("/readyz"))
         await self._until("the nodes are ready", lambda: self._nodes_are_usable(api))

@@ -23,6 +23,10 @@ class Probe:
         context.load_cert_chain(identity.certificate, identity.key)
         self._connection = http.client.HTTPSConnection(LOOPBACK, port, timeout=TIMEOUT_SECONDS, context=context)
 
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
     def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """One request; the status and the answer (parsed if it is JSON). Raises OSError if nobody answers properly."""
         try:

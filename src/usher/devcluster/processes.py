@@ -1,7 +1,7 @@
 """The asyncio side of the keeper: start components, hear of their exits, stop them all.
 
-`ControlPlane` owns one `Keeper`. A component that exits while nobody asked it to is a fault: `died` completes with its
-name and code, and whoever waits for readiness races against it.
+`ControlPlane` owns one `Keeper`. A component (or the keeper) that exits while nobody asked it to is a fault: `died`
+completes with its name, and whoever waits for something races against it.
 """
 
 import asyncio
@@ -55,6 +55,8 @@ class Keeper:
 
     async def stop(self) -> None:
         """Stop everything and wait until it is gone."""
+        if not self.died.done():
+            self.died.cancel()
         stdin = self._process.stdin
         assert stdin is not None
         stdin.close()
@@ -64,8 +66,6 @@ class Keeper:
             self._process.kill()
             await self._process.wait()
         await self._reader
-        if not self.died.done():
-            self.died.cancel()
 
     def _order(self, order: dict[str, object]) -> None:
         assert self._process.stdin is not None
@@ -77,5 +77,10 @@ class Keeper:
             event = json.loads(line)
             if name := event.get("started"):
                 self.pids[name] = event["pid"]
-            elif not self.died.done():
-                self.died.set_result(event.get("failed") or event["exited"])
+            else:
+                self._say_died(event.get("failed") or event["exited"])
+        self._say_died("keeper")
+
+    def _say_died(self, name: str) -> None:
+        if not self.died.done():
+            self.died.set_result(name)
