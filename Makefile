@@ -8,7 +8,7 @@ UV      = $$(command -v uv || echo $(CURDIR)/$(BIN)/uv)
 PYTEST := $(BIN)/pytest -n auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup parts run test check fix bench clean
+.PHONY: help setup parts run test lint check fix bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -33,11 +33,13 @@ run: parts ## a control plane with simulated nodes and sample jobs, until Ctrl-C
 test: parts ## every test, those on the real control plane included
 	@$(PYTEST)
 
-check: $(STAMP) ## lint, types, import contracts, unit tests; changes nothing
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
+lint: $(STAMP) ## style, types, import contracts; changes nothing
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-logo
+
+check: lint ## lint and the unit tests; changes nothing, needs no control plane
 	@$(PYTEST) -m "not controlplane"
 
 fix: $(STAMP) ## format, and fix what the linter can fix
