@@ -75,6 +75,20 @@ async def test_a_detached_cluster_is_up_until_it_is_taken_down(control_plane_par
     assert (state / "clusters/demo/logs/etcd.log").exists()
 
 
+@pytest.mark.parametrize("mode", [["--detach"], []])
+async def test_a_cluster_whose_manifests_are_refused_does_not_stay(
+    control_plane_parts: Parts, state: Path, tmp_path: Path, mode: list[str]
+) -> None:
+    manifest = tmp_path / "bad.yaml"
+    manifest.write_text("apiVersion: v1\nkind: NoSuchKind\nmetadata: {name: x}\n")
+
+    code, out, err = await run("up", "--nodes", "1", "--apply", str(manifest), *mode)
+
+    assert (code, out) == (1, "")
+    assert 'no matches for kind "NoSuchKind"' in err
+    assert not is_running(state / "clusters/usher")
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 async def test_a_cluster_in_the_foreground_stops_cleanly_when_told_to(
     control_plane_parts: Parts, state: Path, how: signal.Signals

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from usher.devcluster.clusters import Cluster, cluster_dir, is_running
+from usher.devcluster.clusters import Cluster, cluster_dir, is_running, stop_cluster
 from usher.devcluster.errors import DevClusterError
 from usher.devcluster.holding import Plan, hold, in_background
 from usher.devcluster.nodes import NODES_MAX, Nodes
@@ -51,7 +51,11 @@ def up(
             _show(cluster, name, plan.nodes, time.monotonic() - began, detach)
 
         if detach:
-            asyncio.run(ready(in_background(plan)))
+            try:
+                asyncio.run(ready(in_background(plan)))
+            except DevClusterError:
+                stop_cluster(directory)  # the same as in the foreground: it is up with its manifests, or not at all
+                raise
         else:
             asyncio.run(hold(plan, ready))
             click.echo(f"{name} has stopped.", err=True)
@@ -66,7 +70,7 @@ def _show(cluster: Cluster, name: str, nodes: Nodes, seconds: float, detached: b
     click.echo(
         f"{name} is up after {seconds:.1f} s: {shape}\n"
         f"  export KUBECONFIG={cluster.kubeconfig}\n"
-        f"  {cluster.kubectl.program} get nodes\n"
+        f"  {cluster.kubectl.program} get nodes,jobs,pods --all-namespaces\n"
         f"  logs: {cluster.logs}\n"
         f"  stop: {stop}"
     )

@@ -97,8 +97,8 @@ def _only_one(lock: Path, say: Say) -> Iterator[None]:
 
 
 def _doing(log: Path) -> str:
-    last = tail(log, 1)
-    return f" ({last.removeprefix('go: ')})" if last.startswith("go: downloading") else ""
+    modules = log.read_text(errors="replace").count("go: downloading ")
+    return f" ({modules} modules downloaded)" if modules else ""
 
 
 def _since(started: float) -> str:
