@@ -18,7 +18,8 @@ setup: $(STAMP) ## prepare .venv with everything, .venv/bin/usher included
 $(STAMP): pyproject.toml uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Usher needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Say which: make PYTHON=python3.12 …" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/python || { echo "Creating $(VENV)"; $(PYTHON) -m venv $(VENV) || uv venv --quiet $(VENV); } \
+		|| { echo "$(PYTHON) cannot make a virtual environment. Install its venv module, or uv." >&2; rm -rf $(VENV); exit 1; }
 	@command -v uv >/dev/null || test -x $(BIN)/uv || { echo "Installing uv into $(VENV)"; $(BIN)/python -m pip install --quiet uv; }
 	@echo "Installing the locked dependencies"
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --inexact --quiet

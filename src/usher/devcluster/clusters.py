@@ -68,7 +68,7 @@ def is_running(directory: Path) -> bool:
     if not (directory / ".lock").exists():
         return False
     try:
-        os.close(lock_directory(directory))
+        os.close(lock_directory(directory, tries=1))
     except DevClusterError:
         return True
     return False

@@ -30,10 +30,12 @@ from usher.devcluster.processes import Keeper
 
 START_SECONDS = 120.0
 POLL_SECONDS = 0.05
+LOCK_TRIES = 5
 ATTEMPTS = 3
 """How often a start is tried when somebody else took a port that was free a moment before."""
 
-DATA = ("etcd", "pki", "kubeconfig")
+DATA = ("etcd", "pki", "kubeconfig", ".kubectl")
+"""What a control plane has in its directory besides its logs."""
 
 
 class ControlPlane:
@@ -242,12 +244,19 @@ class _PortTakenError(DevClusterError):
     """A component found its port in use."""
 
 
-def lock_directory(directory: Path) -> int:
-    """Lock a directory for one control plane: the open file, to be closed at the end. Raises if it is in use."""
+def lock_directory(directory: Path, tries: int = LOCK_TRIES) -> int:
+    """Lock a directory for one control plane: the open file, to be closed at the end. Raises if it is in use.
+
+    More than one try, because whoever looks whether a cluster runs holds the lock for a moment.
+    """
     lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise DevClusterError(f"A control plane is running in {directory} already.") from None
+    for left in reversed(range(tries)):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if not left:
+                os.close(lock)
+                raise DevClusterError(f"A control plane is running in {directory} already.") from None
+            time.sleep(POLL_SECONDS)
     return lock

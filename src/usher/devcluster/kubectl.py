@@ -31,7 +31,8 @@ class Kubectl:
 
     async def __call__(self, *args: str, stdin: str | None = None) -> str:
         """Run kubectl; what it printed, or KubectlError."""
-        options = [f"--kubeconfig={self.kubeconfig}"]
+        # What kubectl remembers of a server belongs to this cluster: another one may have the same port tomorrow.
+        options = [f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.kubeconfig.parent / '.kubectl'}"]
         if self.namespace is not None:
             options.append(f"--namespace={self.namespace}")
         process = await asyncio.create_subprocess_exec(
