@@ -1,0 +1,486 @@
+"""Who starts: heads of lanes compete for what is free until nothing more fits.
+
+A pass serves nominated units first, then takes lanes in order: heads that stay within their quota's deserved, then
+those that would borrow; inside each class queue priority, score, weighted dominant share compared below the common
+ancestor, and age. A unit that does not fit may take back (`core.reclaim`), start smaller, or use room that is kept for
+another if it is sure to be gone in time; else its group is parked. During a pass nothing is released, so keys of lanes
+only grow: a lane that is taken from the heap with an outdated key goes back with its new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
+
+from usher.core.amounts import Amounts
+from usher.core.lanes import Group, Lane
+from usher.core.ledger import Blocked, Node
+from usher.core.lifecycle import Lifecycle
+from usher.core.phases import Cause
+from usher.core.plugins import Candidate
+from usher.core.reclaim import Plan, Search
+from usher.core.state import UnitState, amounts_of, between, full_counts, least_counts
+from usher.core.world import World
+
+Key = tuple[object, ...]
+NUMERIC = frozenset({"Max", "Capacity", "Held", "Guaranteed"})
+"""The checks that taking back can cure."""
+
+
+class Contest:
+    """One pass; made anew for each call of the engine."""
+
+    def __init__(self, world: World, lifecycle: Lifecycle) -> None:
+        self._world = world
+        self._lifecycle = lifecycle
+        self._admitted: set[str] = set()
+        self._failed: set[Group] = set()
+        self._passed: dict[Node, Key] = {}
+        self._passed_in: dict[tuple[Node, Lane], tuple[int | str, ...]] = {}
+        self._richest: dict[Node, int] = {}
+        self._eligible: list[tuple[Node, str, int]] = []
+        self._must: set[Group] = set()
+        """Open groups that are tried even though nothing is free: they are new, or may take back."""
+        self._ensured = False
+
+    def run(self) -> None:
+        world = self._world
+        self._serve_nominated()
+        self._promote_overdue()
+        if world.waiting > 1 or (world.waiting and not world.ready):
+            self._ensure()
+        self._open_claims()
+        self._open_released()
+        if world.ready:
+            self._compete()
+        self._mark_overtaken()
+        world.contest += 1
+        world.ready.clear()
+        world.ledger.released.clear()
+
+    def _ensure(self) -> None:
+        """Deserved is computed at most once per call."""
+        if not self._ensured:
+            self._ensured = True
+            self._world.shares.ensure()
+
+    # -- opening --------------------------------------------------------------------------------------------------
+
+    def _open_released(self) -> None:
+        """Groups parked where there is room for them again."""
+        world = self._world
+        contest = world.contest
+        for node in world.ledger.released:
+            for resource, buckets in node.parked.items():
+                free = node.free(resource)
+                fitting = [amount for amount in buckets if amount <= free]
+                if fitting:
+                    self._eligible.append((node, resource, min(fitting)))
+                for amount in fitting:
+                    for group in buckets[amount]:
+                        group.opened = contest
+                        world.ready[group.lane] = None
+
+    def _open_claims(self) -> None:
+        """Lanes whose right to take back may have changed: they are tried even though nothing is free."""
+        world, shares = self._world, self._world.shares
+        changed = world.claims_changed or shares.fell or bool(shares.risen)
+        nodes = [*shares.risen, *(node for node in world.ledger.released if node.parent is not None)]
+        for node in nodes:
+            for lane in _lanes_below(node):
+                self._open(lane)
+        if changed:
+            for lane in world.claimants:
+                self._open(lane)
+        shares.risen, shares.fell, world.claims_changed = {}, False, False
+
+    def _open(self, lane: Lane) -> None:
+        for group in lane.groups.values():
+            group.opened = self._world.contest
+            self._must.add(group)
+        self._world.ready[lane] = None
+
+    # -- nominated units ------------------------------------------------------------------------------------------
+
+    def _serve_nominated(self) -> None:
+        """In their order, whole: freed room goes to the first, so that two never hoard halves."""
+        world = self._world
+        if not world.nominated:
+            return
+        line = sorted(world.nominated.values(), key=_nomination_order)
+        served = 0
+        for unit in line:
+            assert unit.leaf is not None
+            assert unit.nomination is not None
+            before = [other for other in line[:served] if other.nomination is not None]
+            fixed = not unit.spec.preemptible
+            blocked = self._limited(unit) or world.ledger.blocked_nominee(unit.leaf, unit.ask, before, fixed)
+            served += 1
+            if blocked is None:
+                self._admit(unit, full_counts(unit.spec))
+                continue
+            unit.blocked = blocked
+            later = [other for other in line[served:] if other.nomination is not None]
+            if unit.nomination.claimed and self._search().lapsed(unit, later):
+                self._lifecycle.lapse(unit)
+
+    def _promote_overdue(self) -> None:
+        """Room is kept for whoever was overtaken too long; at one node for one unit at a time."""
+        world = self._world
+        if not world.overdue:
+            return
+        taken = {
+            unit.nomination.node for unit in world.nominated.values() if unit.nomination and not unit.nomination.claimed
+        }
+        for unit in sorted(world.overdue.values(), key=lambda unit: (unit.overtaken_ms, unit.order[-4:])):
+            stopped = unit.blocked
+            if unit.group is None or stopped is None or not stopped.resource or stopped.node in taken:
+                continue
+            node = world.ledger.nodes.get(stopped.node, world.ledger.root)
+            if unit.group.lane.blocks and unit.group.top() is not unit:
+                continue
+            taken.add(stopped.node)
+            self._lifecycle.nominate(unit, node, claimed=False)
+
+    # -- competing ------------------------------------------------------------------------------------------------
+
+    def _compete(self) -> None:
+        world = self._world
+        contest = world.contest
+        serial = 0
+        heap: list[tuple[Key, int, Lane]] = []
+        alone = len(world.ready) == 1
+        for lane in world.ready:
+            for group in lane.groups.values():
+                if group.park is None and group.opened == contest:
+                    self._must.add(group)
+            found = None if lane.blocker is not None else lane.first(contest)
+            if found is not None:
+                serial += 1
+                heap.append((() if alone else self._key(lane, found[1]), serial, lane))
+        heapify(heap)
+        while heap:
+            key, serial, lane = heappop(heap)
+            found = None if lane.blocker is not None else lane.first(contest)
+            if found is None:
+                continue
+            group, unit = found
+            if not alone:
+                fresh = self._key(lane, unit)
+                if fresh != key:
+                    heappush(heap, (fresh, serial, lane))
+                    continue
+            if not self._try(group, unit, key):
+                group.opened = -1
+                self._failed.add(group)
+                self._must.discard(group)
+                if lane.blocks:
+                    continue
+            elif group.top() is None:
+                self._must.discard(group)
+            if self._exhausted():
+                return
+            found = lane.first(contest)
+            if found is not None:
+                heappush(heap, (() if alone else self._key(lane, found[1]), serial, lane))
+
+    def _exhausted(self) -> bool:
+        """Nothing that is open can fit any more: the rest of the lanes need not be looked at."""
+        return not self._must and not any(node.free(name) >= least for node, name, least in self._eligible)
+
+    def _key(self, lane: Lane, unit: UnitState) -> Key:
+        """The order between lanes; smaller goes first."""
+        world, queue, leaf = self._world, lane.queue.spec, unit.leaf
+        assert leaf is not None
+        score = 0
+        for plugin in world.plugins.scores:
+            score += world.guard.call(plugin.name, 0, plugin.score, unit.spec)
+        shares = world.shares
+        if not shares.policy.entitles:
+            return (0, -queue.priority if queue.shared else 0, -score, (), -queue.priority, unit.order[-4:])
+        borrows = 0
+        used, held, deserved = leaf.used, leaf.held, leaf.deserved
+        for resource, amount in unit.ask.items():
+            if used.get(resource, 0) + held.get(resource, 0) + amount > deserved.get(resource, 0):
+                borrows = 1
+                break
+        if leaf.parent is world.ledger.root:
+            rank: tuple[int, ...] = (leaf.share if leaf.share >= 0 else shares.share(leaf),)
+        else:
+            rank = tuple(shares.share(node) for node in leaf.path[-2::-1])
+        return (borrows, -queue.priority if queue.shared else 0, -score, rank, -queue.priority, unit.order[-4:])
+
+    # -- one unit -------------------------------------------------------------------------------------------------
+
+    def _try(self, group: Group, unit: UnitState, key: Key) -> bool:
+        """Start it, make room for it, or park its group; False: it stays where it is."""
+        world, leaf = self._world, unit.leaf
+        assert leaf is not None
+        if group not in self._must and group.park is not None and group.park[0].free(group.park[1]) < group.park[2]:
+            return False
+        blocked = self._limited(unit)
+        if blocked is None:
+            blocked = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
+            if blocked is None or self._backfills(unit):
+                self._note_passing(group.lane, unit, key)
+                self._admit(unit, full_counts(unit.spec))
+                return True
+            if blocked.check in NUMERIC and self._takes_back(group.lane, unit, blocked):
+                return True
+            counts = self._smaller(unit)
+            if counts is not None:
+                self._note_passing(group.lane, unit, key)
+                self._admit(unit, counts)
+                return True
+        unit.blocked = blocked
+        self._park(group, unit, blocked)
+        return False
+
+    def _limited(self, unit: UnitState) -> Blocked | None:
+        """What stops it besides amounts: its queue's number of units, or a plug-in."""
+        world, queue = self._world, unit.queue
+        assert queue is not None
+        limit = queue.spec.max_units
+        if limit is not None and not unit.grants and queue.holding >= limit:
+            return Blocked("MaxUnits", queue.spec.key, "", 1, queue.holding, 0, limit)
+        for plugin in world.plugins.filters:
+            why = world.guard.call(plugin.name, "", plugin.refuse, unit.spec, unit.ask)
+            if why:
+                return Blocked("Filter", plugin.name, detail=why)
+        return None
+
+    def _park(self, group: Group, unit: UnitState, blocked: Blocked) -> None:
+        ledger = self._world.ledger
+        if blocked.check == "MaxUnits":
+            group.unpark()
+        elif blocked.check in ("Max", "Capacity", "Held"):
+            node = ledger.nodes.get(blocked.node, ledger.root)
+            group.park_at(node, blocked.resource, unit.ask_least.get(blocked.resource, 0))
+        else:
+            node = ledger.nodes.get(blocked.node, ledger.root)
+            group.park_at(node, blocked.resource, -(1 << 80))
+
+    def _admit(self, unit: UnitState, counts: Mapping[str, int]) -> None:
+        world = self._world
+        self._admitted.add(unit.key)
+        protected_ms = 0
+        if unit.nomination is not None and not unit.nomination.claimed:
+            protected_ms = self._reserve_after(unit) << min(unit.evictions, 16)
+        self._lifecycle.admit(unit, counts, protected_ms)
+        assert unit.leaf is not None
+        for node in unit.leaf.path[:-1]:
+            if any(node.used.get(name, 0) > node.deserved.get(name, 0) for name in unit.charged):
+                world.claims_changed = True
+                break
+        if unit.queue is not None and unit.queue.spec.preempts:
+            world.claims_changed = True
+
+    def _smaller(self, unit: UnitState) -> dict[str, int] | None:
+        """The largest size between its least and its full one that fits without taking from anybody."""
+        if unit.ask_least == unit.ask:
+            return None
+        world, leaf, spec = self._world, unit.leaf, unit.spec
+        assert leaf is not None
+        most = full_counts(spec)
+        if unit.grants:
+            least = {grant.pod_set: grant.count for grant in unit.grants}
+            held = unit.charged
+        else:
+            least, held = least_counts(spec), {}
+        least = {name: min(least.get(name, 0), count) for name, count in most.items()}
+        room = sum(most.values()) - sum(least.values())
+
+        def fits(step: int) -> bool:
+            whole = amounts_of(spec.pod_sets, between(least, most, step))
+            ask = {name: amount - held.get(name, 0) for name, amount in whole.items() if amount > held.get(name, 0)}
+            return world.ledger.blocked(leaf, ask, not spec.preemptible) is None
+
+        low, high = (1 if unit.grants else 0), room - 1
+        if low > high or not fits(low):
+            return None
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return between(least, most, low)
+
+    # -- taking back ----------------------------------------------------------------------------------------------
+
+    def _search(self) -> Search:
+        world = self._world
+        return Search(
+            world.ledger, world.shares, self._victim_key, world.now_ms, lambda unit: unit.key in self._admitted
+        )
+
+    def _victim_key(self, unit: UnitState) -> tuple[object, ...]:
+        policy = self._world.plugins.victims
+        candidate = Candidate(unit.spec, unit.admitted_ms, unit.charged)
+        none: tuple[int, ...] = ()
+        key = self._world.guard.call(policy.name, none, policy.key, candidate)
+        age = unit.spec
+        return (*key, -age.created_ms, -age.seq, age.namespace, age.name)
+
+    def _takes_back(self, lane: Lane, unit: UnitState, blocked: Blocked) -> bool:
+        """Claim from other quotas, or preempt in its own, if it has the right to and then fits."""
+        world = self._world
+        world.claimants.pop(lane, None)
+        plan: Plan | None = None
+        cause = Cause.RECLAIMED
+        search = self._search()
+        if world.shares.policy.entitles and unit.claims and not self._not_guaranteed(unit):
+            self._ensure()
+            if self._may_claim(unit):
+                world.claimants[lane] = None
+                plan = search.claim(unit)
+        if plan is None and lane.queue.spec.preempts and not self._not_guaranteed(unit):
+            self._ensure()
+            world.claimants[lane] = None
+            cause = Cause.PREEMPTED
+            plan = search.preempt(unit)
+        if search.protected_ms:
+            world.remind(search.protected_ms, "protection", unit.key)
+        if plan is None:
+            return False
+        unit.blocked = blocked
+        self._lifecycle.nominate(unit, world.ledger.nodes.get(plan.node, world.ledger.root), claimed=True)
+        for take in plan.takes:
+            if take.grants is None:
+                self._lifecycle.evict(take.unit, cause, unit.key)
+            else:
+                self._lifecycle.shrink(take.unit, take.grants, cause, unit.key)
+        return True
+
+    def _not_guaranteed(self, unit: UnitState) -> bool:
+        assert unit.leaf is not None
+        return not unit.spec.preemptible and self._world.ledger.not_guaranteed(unit.leaf, unit.ask) is not None
+
+    def _may_claim(self, unit: UnitState) -> bool:
+        """A quick look: within deserved at some level, or poorer than the richest branch there."""
+        leaf, ask, shares = unit.leaf, unit.ask, self._world.shares
+        assert leaf is not None
+        if all(
+            leaf.used.get(name, 0) - leaf.leaving.get(name, 0) + leaf.held.get(name, 0) + amount
+            <= leaf.deserved.get(name, 0)
+            for name, amount in ask.items()
+        ):
+            return True
+        if not shares.policy.claims_by_share:
+            return False
+        for node in leaf.path[:-1]:
+            parent = node.parent
+            assert parent is not None
+            richest = self._richest.get(parent)
+            if richest is None:
+                richest = self._richest[parent] = max(shares.share(child) for child in parent.children)
+            if shares.share_of(node, _plus(node.used, node.leaving, ask)) < richest:
+                return True
+        return False
+
+    # -- backfill and being overtaken -----------------------------------------------------------------------------
+
+    def _backfills(self, unit: UnitState) -> bool:
+        """It is sure to be gone before the units for which room is kept could start."""
+        world, leaf = self._world, unit.leaf
+        assert leaf is not None
+        if unit.spec.max_execution_ms is None:
+            return False
+        keeping = [other for other in world.nominated.values() if other.nomination and not other.nomination.claimed]
+        if not keeping:
+            return False
+        for other in keeping:
+            assert other.leaf is not None
+            world.ledger.hold(other.leaf, other.held, -1)
+        fits = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible) is None
+        for other in keeping:
+            assert other.leaf is not None
+            world.ledger.hold(other.leaf, other.held)
+        if not fits:
+            return False
+        ends_ms = world.now_ms + unit.spec.max_execution_ms - unit.ran_ms
+        starts = [self._could_start_ms(other) for other in keeping]
+        return all(start is not None and ends_ms <= start for start in starts)
+
+    def _could_start_ms(self, nominee: UnitState) -> int | None:
+        """When enough of what runs is sure to have ended; None: nobody can tell."""
+        leaf = nominee.leaf
+        assert leaf is not None
+        short = {
+            (node, name): node.used.get(name, 0) + amount - limit
+            for node in leaf.path
+            for name, amount in nominee.ask.items()
+            if (limit := node.limit.get(name, None if node.parent else 0)) is not None
+        }
+        ends = sorted(
+            (unit.admitted_ms + unit.spec.max_execution_ms - unit.ran_ms, unit.key, unit)
+            for unit in self._world.units.values()
+            if unit.charged and unit.spec.max_execution_ms is not None
+        )
+        latest: int | None = None
+        for end_ms, _, unit in ends:
+            if all(amount <= 0 for amount in short.values()):
+                return latest
+            assert unit.leaf is not None
+            for node in unit.leaf.path:
+                for name, amount in unit.charged.items():
+                    if (node, name) in short:
+                        short[node, name] -= amount
+            latest = end_ms
+        return latest if all(amount <= 0 for amount in short.values()) else None
+
+    def _note_passing(self, lane: Lane, unit: UnitState, key: Key) -> None:
+        """Remember at each node with parked groups who went through it last in the order."""
+        assert unit.leaf is not None
+        for node in unit.leaf.path:
+            if node.parked:
+                key = key or self._key(lane, unit)
+                if key > self._passed.get(node, ()):
+                    self._passed[node] = key
+                last = self._passed_in.get((node, lane))
+                if last is None or unit.order > last:
+                    self._passed_in[node, lane] = unit.order
+
+    def _mark_overtaken(self) -> None:
+        world = self._world
+        for node, last in self._passed.items():
+            for buckets in node.parked.values():
+                for groups in buckets.values():
+                    for group in groups:
+                        if group.opened == world.contest and group not in self._failed:
+                            continue
+                        unit = group.top()
+                        if unit is not None and unit.overtaken_ms < 0 and self._overtaken(node, group, unit, last):
+                            self._overtake(unit)
+
+    def _overtaken(self, node: Node, group: Group, unit: UnitState, last: Key) -> bool:
+        inside = self._passed_in.get((node, group.lane))
+        if inside is not None and unit.order < inside:
+            return True
+        return self._key(group.lane, unit) < last
+
+    def _overtake(self, unit: UnitState) -> None:
+        world = self._world
+        unit.overtaken_ms = world.now_ms
+        delay_ms = self._reserve_after(unit)
+        if delay_ms > 0:
+            world.remind(world.now_ms + delay_ms, "overtaken", unit.key)
+
+    def _reserve_after(self, unit: UnitState) -> int:
+        chosen = unit.queue.spec.reserve_after_ms if unit.queue is not None else None
+        return self._world.settings.reserve_after_ms if chosen is None else chosen
+
+
+def _nomination_order(unit: UnitState) -> tuple[object, ...]:
+    assert unit.nomination is not None
+    return (not unit.nomination.claimed, unit.nomination.since_ms, unit.order[-4:])
+
+
+def _lanes_below(node: Node) -> Iterable[Lane]:
+    yield from node.lanes
+    for child in node.children:
+        yield from _lanes_below(child)
+
+
+def _plus(used: Amounts, leaving: Amounts, ask: Amounts) -> dict[str, int]:
+    total = {name: amount - leaving.get(name, 0) for name, amount in used.items()}
+    for name, amount in ask.items():
+        total[name] = total.get(name, 0) + amount
+    return total

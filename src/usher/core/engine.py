@@ -1,0 +1,454 @@
+"""The engine's one door: `Engine.handle(events, now_ms) -> commands`.
+
+Events are taken in order, then reminders whose time has come, then one pass decides who starts (`core.contest`).
+Nothing is decided before every kind has been listed once (`Synced`). The engine never reads a clock, awaits or logs;
+the outcome of a command comes back as an event, and until then what the command assumed is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from usher.core import events as ev
+from usher.core.commands import Command, Evict, SetPhase, WakeAt
+from usher.core.contest import Contest
+from usher.core.explain import Explanation, explain
+from usher.core.lanes import QueueState
+from usher.core.lifecycle import Lifecycle
+from usher.core.model import CheckState, Grant, Settings, StopPolicy, Stored
+from usher.core.phases import FINISHED, HOLDING, Cause, Phase, after
+from usher.core.plugins import Plugins, QueuePolicy
+from usher.core.state import UnitState, granted_amounts
+from usher.core.viewing import position, queue_view, quota_view, unit_view
+from usher.core.views import QueueView, QuotaView, UnitView
+from usher.core.world import World
+
+
+class Engine:
+    """Decides who may start, when, and who must give back."""
+
+    def __init__(self, settings: Settings, plugins: Plugins) -> None:
+        self._world = World(settings, plugins)
+        self._lifecycle = Lifecycle(self._world)
+        self._synced = False
+        self._requests: dict[str, dict[str, int]] = {}
+        self._unfinished: list[UnitState] = []
+        """Restored while they were being evicted: they are told again."""
+        self._woken_at: int | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ev.Synced: self._on_synced,
+            ev.CapacityChanged: self._on_capacity_changed,
+            ev.QueueChanged: self._on_queue_changed,
+            ev.QueueGone: self._on_queue_gone,
+            ev.QuotaChanged: self._on_quota_changed,
+            ev.QuotaGone: self._on_quota_gone,
+            ev.UnitChanged: self._on_unit_changed,
+            ev.UnitGone: self._on_unit_gone,
+            ev.UnitReady: self._on_unit_ready,
+            ev.UnitUnready: self._on_unit_unready,
+            ev.UnitStopped: self._on_unit_stopped,
+            ev.UnitPaused: self._on_unit_paused,
+            ev.UnitShrunk: self._on_unit_shrunk,
+            ev.UnitFinished: self._on_unit_finished,
+            ev.UnitReactivated: self._on_unit_reactivated,
+            ev.CheckAnswered: self._on_check_answered,
+            ev.Confirmed: self._on_confirmed,
+            ev.Refused: self._on_refused,
+        }
+
+    # -- the door -------------------------------------------------------------------------------------------------
+
+    def handle(self, events: Sequence[ev.Event], now_ms: int) -> list[Command]:
+        """Take what happened, decide, and say what must be done."""
+        world = self._world
+        world.now_ms = max(now_ms, world.now_ms)
+        world.out = []
+        for event in events:
+            self._handlers[type(event)](event)
+        if not self._synced:
+            return []
+        self._settle()
+        for unit in self._unfinished:
+            if unit.evicting is not None and unit.key in world.units:
+                world.out.append(Evict(unit.key, unit.generation, unit.evicting))
+        self._unfinished.clear()
+        while (due := world.due()) is not None:
+            self._remind(*due)
+        Contest(world, self._lifecycle).run()
+        for unit in world.newcomers.values():
+            if unit.phase is Phase.NEW and not unit.grants:
+                unit.phase = after(unit.phase, Cause.NOT_ADMITTED)
+                world.out.append(SetPhase(unit.key, unit.phase, Cause.NOT_ADMITTED))
+        world.newcomers.clear()
+        next_ms = world.next_ms
+        if next_ms is not None and (next_ms != self._woken_at or next_ms <= world.now_ms):
+            world.out.append(WakeAt(next_ms))
+        self._woken_at = next_ms
+        return world.out
+
+    # -- the surroundings -----------------------------------------------------------------------------------------
+
+    def _on_synced(self, event: ev.Synced) -> None:
+        if not self._synced:
+            self._synced = True
+            self._world.relay = True
+
+    def _on_capacity_changed(self, event: ev.CapacityChanged) -> None:
+        world = self._world
+        world.capacity = dict(event.amounts)
+        world.capacity_shared = dict(event.amounts if event.shared is None else event.shared)
+        world.relay = True
+
+    def _on_queue_changed(self, event: ev.QueueChanged) -> None:
+        world, spec = self._world, event.queue
+        queue = world.queues.get(spec.key)
+        if queue is not None and queue.spec == spec:
+            return
+        if queue is None:
+            queue = world.queues[spec.key] = QueueState(spec, self._policy(spec.policy))
+        queue.spec, queue.policy = spec, self._policy(spec.policy)
+        world.relay = True
+
+    def _policy(self, name: str) -> QueuePolicy:
+        policies = self._world.plugins.queue_policies
+        return policies.get(name) or policies[self._world.settings.default_policy]
+
+    def _on_queue_gone(self, event: ev.QueueGone) -> None:
+        if self._world.queues.pop(event.key, None) is not None:
+            self._world.relay = True
+
+    def _on_quota_changed(self, event: ev.QuotaChanged) -> None:
+        if self._world.quotas.get(event.quota.name) != event.quota:
+            self._world.quotas[event.quota.name] = event.quota
+            self._world.relay = True
+
+    def _on_quota_gone(self, event: ev.QuotaGone) -> None:
+        if self._world.quotas.pop(event.name, None) is not None:
+            self._world.relay = True
+
+    def _settle(self) -> None:
+        """Bring every unit to its place before anything is decided."""
+        world = self._world
+        if world.relay:
+            world.relay = False
+            self._lay_anew()
+        for unit in world.replace.values():
+            world.place(unit)
+        world.replace.clear()
+        if self._requests:
+            self._ask_for_empty_queues()
+
+    def _lay_anew(self) -> None:
+        """Quotas, queues or capacity changed: a new tree, every charge and every place on it."""
+        world = self._world
+        nominations = [(unit, unit.nomination) for unit in world.nominated.values()]
+        world.nominated, world.claimants, world.ready = {}, {}, {}
+        world.waiting = 0
+        world.shared_queues = {queue.spec.name: key for key, queue in world.queues.items() if queue.spec.shared}
+        world.by_namespace = {
+            namespace: name
+            for name in sorted(world.quotas, reverse=True)
+            for namespace in world.quotas[name].namespaces
+        }
+        world.ledger.rebuild(world.quotas, world.root_amount())
+        world.shares.restart(world.share_amount())
+        for queue in world.queues.values():
+            queue.lanes, queue.members, queue.holding = {}, {}, 0
+        world.asking = {}
+        self._requests = {
+            key: wanted
+            for key, queue in world.queues.items()
+            if (wanted := {name: amount for name, amount in queue.spec.request.items() if amount > 0})
+        }
+        for unit in world.units.values():
+            unit.group, unit.nomination, unit.held, unit.demanded = None, None, {}, None
+            if unit.grants:
+                self._recharge(unit)
+        for unit in world.units.values():
+            world.place(unit)
+        for unit, nomination in nominations:
+            if nomination is not None and unit.group is not None:
+                node = world.ledger.nodes.get(nomination.node, world.ledger.root)
+                self._lifecycle.nominate(unit, node, nomination.claimed, nomination.since_ms)
+        world.claims_changed = True
+        self._drain()
+
+    def _recharge(self, unit: UnitState) -> None:
+        """Charge what it holds to its quota as it is now, or to the root if that quota is gone."""
+        world = self._world
+        unit.queue = world.locate(unit)[0]
+        if unit.queue is not None:
+            unit.queue.holding += 1
+        name = unit.charged_to
+        if name not in world.ledger.nodes and name in world.queues:
+            world.stand_in(world.queues[name])
+        leaf = world.ledger.nodes.get(name, world.ledger.root)
+        unit.leaf = leaf
+        leaf.units[unit.key] = unit
+        world.ledger.charge(leaf, unit.charged, not unit.spec.preemptible)
+        if unit.leaving:
+            world.ledger.leave(leaf, unit.leaving)
+
+    def _ask_for_empty_queues(self) -> None:
+        """A queue without units asks for what its own `request` says."""
+        world = self._world
+        for key, asks in self._requests.items():
+            queue = world.queues[key]
+            asking = world.asking.get(key)
+            if queue.members or queue.holding:
+                if asking is not None:
+                    world.shares.demand(asking, asks, -1)
+                    del world.asking[key]
+            elif asking is None:
+                node = world.ledger.nodes.get(queue.spec.quota) if queue.spec.quota else world.stand_in(queue)
+                if node is not None:
+                    world.shares.demand(node, asks, 1)
+                    world.asking[key] = node
+
+    def _drain(self) -> None:
+        for unit in list(self._world.units.values()):
+            if unit.grants and unit.queue is not None and unit.queue.spec.stop is StopPolicy.HOLD_AND_DRAIN:
+                self._lifecycle.evict(unit, Cause.DRAINED)
+
+    # -- units ----------------------------------------------------------------------------------------------------
+
+    def _on_unit_changed(self, event: ev.UnitChanged) -> None:
+        world, spec = self._world, event.unit
+        unit = world.units.get(spec.key)
+        if unit is None:
+            unit = world.units[spec.key] = UnitState(spec)
+            if event.stored is not None:
+                self._restore(unit, event.stored)
+            world.replace[unit.key] = unit
+            return
+        if unit.spec == spec:
+            return
+        self._settle()
+        self._respecify(unit, event)
+        world.replace[unit.key] = unit
+
+    def _respecify(self, unit: UnitState, event: ev.UnitChanged) -> None:
+        """Its owner changed it: what it holds follows where it can, the rest counts when it waits again."""
+        world, before, spec = self._world, unit.spec, event.unit
+        leaf = unit.leaf
+        if unit.grants and leaf is not None and before.preemptible != spec.preemptible:
+            world.ledger.refund(leaf, unit.charged, not before.preemptible)
+            world.ledger.charge(leaf, unit.charged, not spec.preemptible)
+        unit.spec = spec
+        if not unit.grants:
+            return
+        if not spec.active:
+            self._lifecycle.evict(unit, Cause.DEACTIVATED)
+        wanted = {pods.name: pods.count for pods in spec.pod_sets}
+        if spec.elastic and unit.evicting is None and any(g.count > wanted.get(g.pod_set, 0) for g in unit.grants):
+            grants = tuple(Grant(g.pod_set, min(g.count, wanted.get(g.pod_set, 0))) for g in unit.grants)
+            self._lifecycle.shrink(unit, grants, Cause.PAUSED, unit.key)
+
+    def _restore(self, unit: UnitState, stored: Stored) -> None:
+        """Take up a unit where an earlier engine left it."""
+        world = self._world
+        unit.phase = unit.before_phase = stored.phase
+        unit.generation = stored.generation
+        unit.evictions, unit.retries, unit.ran_ms = stored.evictions, stored.retries, stored.ran_ms
+        unit.inactive, unit.has_run = stored.inactive, stored.has_run
+        unit.claims = stored.has_run or not stored.retries
+        unit.admitted_ms = stored.admitted_ms
+        unit.protected_ms = stored.admitted_ms + world.settings.protected_ms if stored.grants else 0
+        if stored.phase is Phase.TIMEOUT_BACKOFF:
+            unit.not_before_ms = stored.requeue_at_ms
+            world.remind(stored.requeue_at_ms, "backoff", unit.key, unit.generation)
+        if not stored.grants or stored.phase in FINISHED:
+            if stored.phase in HOLDING:
+                unit.phase = unit.before_phase = Phase.ENQUEUED
+            if stored.nomination is not None:
+                world.nominated[unit.key] = unit
+                unit.nomination = stored.nomination
+                world.relay = True
+            return
+        unit.grants, unit.charged_to = stored.grants, stored.quota
+        unit.charged = granted_amounts(unit.spec, stored.grants)
+        unit.checks = dict(stored.checks)
+        if stored.phase not in HOLDING:
+            unit.phase = Phase.DEQUEUED
+        if stored.evicting:
+            unit.evicting = Cause(stored.evicting)
+            unit.leaving = dict(unit.charged)
+            self._unfinished.append(unit)
+        elif unit.phase is Phase.DEQUEUED and world.settings.start_timeout_ms:
+            world.remind(stored.admitted_ms + world.settings.start_timeout_ms, "start", unit.key, unit.generation)
+        if unit.phase is not Phase.RESERVED and unit.spec.max_execution_ms is not None:
+            left = max(0, unit.spec.max_execution_ms - unit.ran_ms)
+            world.remind(stored.admitted_ms + left, "execution", unit.key, unit.generation)
+        world.relay = True
+
+    def _on_unit_gone(self, event: ev.UnitGone) -> None:
+        world = self._world
+        unit = world.units.pop(event.key, None)
+        if unit is None:
+            return
+        world.replace.pop(event.key, None)
+        world.nominated.pop(event.key, None) if unit.leaf is None else None
+        if unit.leaf is not None or not unit.grants:
+            world.unplace(unit)
+            world.let_go(unit)
+            world.forget_demand(unit)
+
+    def _holding(self, key: str) -> UnitState | None:
+        unit = self._world.units.get(key)
+        return unit if unit is not None and unit.grants else None
+
+    def _on_unit_ready(self, event: ev.UnitReady) -> None:
+        unit = self._holding(event.key)
+        if unit is None or unit.evicting is not None:
+            return
+        unit.unready_ms = -1
+        if unit.phase is Phase.DEQUEUED:
+            self._lifecycle.running(unit)
+            self._world.replace[unit.key] = unit
+
+    def _on_unit_unready(self, event: ev.UnitUnready) -> None:
+        unit, world = self._holding(event.key), self._world
+        if unit is None or unit.phase is not Phase.RUNNING or unit.unready_ms >= 0:
+            return
+        unit.unready_ms = world.now_ms
+        if world.settings.recovery_timeout_ms:
+            at_ms = world.now_ms + world.settings.recovery_timeout_ms
+            world.remind(at_ms, "recovery", unit.key, unit.generation)
+
+    def _on_unit_stopped(self, event: ev.UnitStopped) -> None:
+        unit = self._holding(event.key)
+        if unit is not None and unit.evicting is not None and event.generation == unit.generation:
+            self._settle()
+            self._lifecycle.stopped(unit)
+
+    def _on_unit_paused(self, event: ev.UnitPaused) -> None:
+        unit = self._holding(event.key)
+        if unit is not None:
+            self._settle()
+            self._lifecycle.evict(unit, Cause.PAUSED)
+
+    def _on_unit_shrunk(self, event: ev.UnitShrunk) -> None:
+        unit = self._holding(event.key)
+        if unit is None or event.generation != unit.generation:
+            return
+        self._settle()
+        now = {grant.pod_set: grant.count for grant in unit.grants}
+        grants = tuple(Grant(g.pod_set, min(g.count, now.get(g.pod_set, 0))) for g in event.grants)
+        if any(grant.count for grant in grants):
+            self._lifecycle.resized(unit, grants)
+
+    def _on_unit_finished(self, event: ev.UnitFinished) -> None:
+        unit = self._world.units.get(event.key)
+        if unit is not None:
+            self._settle()
+            self._lifecycle.finish(unit, event.succeeded)
+
+    def _on_unit_reactivated(self, event: ev.UnitReactivated) -> None:
+        unit = self._world.units.get(event.key)
+        if unit is not None and unit.inactive:
+            unit.inactive = ""
+            unit.ran_ms = 0
+            self._world.replace[unit.key] = unit
+
+    def _on_check_answered(self, event: ev.CheckAnswered) -> None:
+        unit = self._holding(event.key)
+        if unit is None or unit.phase is not Phase.RESERVED or unit.evicting or event.check not in unit.checks:
+            return
+        self._settle()
+        unit.checks[event.check] = event.state
+        match event.state:
+            case CheckState.READY if all(state is CheckState.READY for state in unit.checks.values()):
+                self._lifecycle.checks_ready(unit)
+            case CheckState.RETRY:
+                self._lifecycle.evict(unit, Cause.CHECK_RETRY)
+            case CheckState.REJECTED:
+                self._lifecycle.evict(unit, Cause.CHECK_REJECTED)
+            case _:
+                pass
+
+    def _on_confirmed(self, event: ev.Confirmed) -> None:
+        unit = self._holding(event.key)
+        if unit is not None and event.generation == unit.generation and unit.assumed:
+            unit.assumed = False
+            unit.before_grow = None
+            if unit.spec.elastic:
+                self._world.replace[unit.key] = unit
+
+    def _on_refused(self, event: ev.Refused) -> None:
+        unit = self._holding(event.key)
+        if unit is None or event.generation != unit.generation or not unit.assumed or unit.evicting is not None:
+            return
+        self._settle()
+        if unit.before_grow is not None:
+            grants, unit.before_grow, unit.assumed = unit.before_grow, None, False
+            unit.refusals += 1
+            self._lifecycle.pause(unit)
+            self._lifecycle.resized(unit, grants)
+        elif unit.checks:
+            self._lifecycle.evict(unit, Cause.START_TIMEOUT if unit.phase is Phase.DEQUEUED else Cause.CHECK_RETRY)
+        else:
+            self._lifecycle.forget(unit)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _remind(self, kind: str, key: str, generation: int) -> None:
+        """Something that waited for its time; it may have become pointless meanwhile."""
+        world = self._world
+        unit = world.units.get(key)
+        if unit is None:
+            return
+        current = unit.generation == generation
+        match kind:
+            case "pause" if not unit.grants or unit.growable:
+                world.place(unit)
+            case "backoff" if current and unit.phase is Phase.TIMEOUT_BACKOFF:
+                unit.phase = after(unit.phase, Cause.BACKOFF_OVER)
+                world.out.append(SetPhase(unit.key, unit.phase, Cause.BACKOFF_OVER, unit.retries))
+                world.place(unit)
+            case "overtaken" if unit.overtaken_ms >= 0 and unit.group is not None and unit.nomination is None:
+                world.overdue[unit.key] = unit
+            case "protection":
+                world.claims_changed = True
+            case "check" if current and unit.phase is Phase.RESERVED:
+                self._lifecycle.evict(unit, Cause.CHECK_TIMEOUT)
+            case "start" if current and unit.phase is Phase.DEQUEUED:
+                self._lifecycle.evict(unit, Cause.START_TIMEOUT)
+            case "execution" if current and unit.phase in (Phase.DEQUEUED, Phase.RUNNING):
+                self._lifecycle.evict(unit, Cause.MAXIMUM_EXECUTION_TIME)
+            case "recovery" if current and unit.unready_ms >= 0:
+                if world.now_ms - unit.unready_ms >= world.settings.recovery_timeout_ms:
+                    self._lifecycle.evict(unit, Cause.RECOVERY_TIMEOUT)
+            case _:
+                pass
+
+    # -- what it shows --------------------------------------------------------------------------------------------
+
+    @property
+    def world(self) -> World:
+        """For invariants, explanations and tests; nobody else reads it, and nobody writes it."""
+        return self._world
+
+    def quotas(self) -> list[QuotaView]:
+        self._settle()
+        self._world.shares.ensure()
+        return quota_view(self._world)
+
+    def queues(self) -> list[QueueView]:
+        self._settle()
+        self._world.shares.ensure()
+        return [queue_view(self._world, key) for key in sorted(self._world.queues)]
+
+    def unit(self, key: str) -> UnitView | None:
+        found = self._world.units.get(key)
+        return None if found is None else unit_view(found)
+
+    def position(self, key: str) -> int | None:
+        return position(self._world, key)
+
+    def explain(self, key: str) -> Explanation | None:
+        return explain(self._world, key)
+
+    def problems(self) -> list[str]:
+        """Plug-ins that were disabled, and why."""
+        return list(self._world.guard.disabled.values())

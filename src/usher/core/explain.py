@@ -1,0 +1,180 @@
+"""Why a unit waits: one structured answer, rendered to text once, for conditions, events, CLI and pages alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usher.core.amounts import format_amount
+from usher.core.ledger import Blocked, Node
+from usher.core.model import ROOT
+from usher.core.phases import FINISHED
+from usher.core.state import UnitState
+from usher.core.viewing import position, waiting_line
+from usher.core.world import World
+
+HOLDERS_MAX = 5
+"""How many of those that hold what is missing are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody who holds what the unit lacks."""
+
+    unit: str
+    quota: str
+    amount: int
+    beyond_deserved: bool
+    """Its quota uses more than it deserves, so this may be taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where a unit stands and what would help."""
+
+    unit: str
+    phase: str
+    queue: str
+    quota: str
+    position: int | None
+    waiting: int
+    """Units in the same queue that wait, this one included."""
+    blocked: Blocked | None
+    behind: str
+    """The unit at the head, if that is what holds it up."""
+    holders: tuple[Holder, ...]
+    remedy: str
+    nominated: bool
+
+    def text(self) -> str:
+        """One paragraph for people."""
+        if self.phase in FINISHED:
+            return f"{self.unit} has ended: {self.phase}."
+        if self.blocked is None and not self.behind and not self.nominated:
+            return f"{self.unit} is {self.phase or 'new'}."
+        parts = []
+        if self.position is not None:
+            parts.append(f"{self.unit} is number {self.position} of {self.waiting} in queue {self.queue}.")
+        if self.nominated:
+            parts.append("Room is being kept for it.")
+        if self.behind:
+            parts.append(f"It waits behind {self.behind}, which must start first.")
+        if self.blocked is not None:
+            parts.append(render(self.blocked))
+        if self.holders:
+            parts.append("Held by " + ", ".join(self._holder(holder) for holder in self.holders) + ".")
+        if self.remedy:
+            parts.append(self.remedy)
+        return " ".join(parts)
+
+    def _holder(self, holder: Holder) -> str:
+        resource = self.blocked.resource if self.blocked is not None else ""
+        extra = ", beyond what it deserves" if holder.beyond_deserved else ""
+        return f"{holder.unit} ({format_amount(resource, holder.amount)} in {holder.quota}{extra})"
+
+
+def render(blocked: Blocked) -> str:
+    """The refusal in words, with its numbers."""
+    if not blocked.resource:
+        if blocked.check == "MaxUnits":
+            return f"Queue {blocked.node} lets {blocked.limit} units run at a time, and {blocked.used} do."
+        return f"{blocked.detail[:1].upper()}{blocked.detail[1:]}."
+    resource = blocked.resource
+    asked, used = format_amount(resource, blocked.asked), format_amount(resource, blocked.used)
+    limit = format_amount(resource, blocked.limit)
+    where = "the cluster" if blocked.node == ROOT else f"quota {blocked.node}"
+    match blocked.check:
+        case "NeverFits":
+            return f"It asks for {asked} {resource}, and {where} has {limit} in all: it can never start."
+        case "NotGuaranteed":
+            return (
+                f"It may not be preempted, so its {asked} {resource} must fit in the min of {where}: "
+                f"{used} of {limit} are taken."
+            )
+        case "Guaranteed":
+            return (
+                f"It asks for {asked} {resource}; in {where} {used} of {limit} are used, "
+                "or kept by quotas that do not lend."
+            )
+        case _:
+            held = f", {format_amount(resource, blocked.held)} are kept for others" if blocked.held else ""
+            return f"It asks for {asked} {resource}; {where} has {limit}, {used} are used{held}."
+
+
+def explain(world: World, key: str) -> Explanation | None:
+    unit = world.units.get(key)
+    if unit is None:
+        return None
+    blocked, behind = _obstacle(unit)
+    holders = _holders(world, unit, blocked)
+    queue = unit.queue
+    return Explanation(
+        unit=key,
+        phase=unit.phase.value,
+        queue=queue.spec.key if queue is not None else unit.spec.queue,
+        quota=unit.leaf.name if unit.leaf is not None else unit.spec.quota,
+        position=position(world, key),
+        waiting=len(waiting_line(world, queue.spec.key)) if queue is not None and queue.spec.key in world.queues else 0,
+        blocked=blocked,
+        behind=behind,
+        holders=holders,
+        remedy=_remedy(unit, blocked, behind, holders),
+        nominated=unit.nomination is not None,
+    )
+
+
+def _obstacle(unit: UnitState) -> tuple[Blocked | None, str]:
+    """What stops it itself, or the unit before it whose fate it shares."""
+    group = unit.group
+    if group is None or unit.blocked is not None:
+        return unit.blocked, ""
+    lane = group.lane
+    if lane.blocker is not None:
+        return lane.blocker.blocked, lane.blocker.key
+    first = group.top()
+    if first is None or first is unit:
+        return unit.blocked, ""
+    return first.blocked, first.key if lane.blocks else ""
+
+
+def _holders(world: World, unit: UnitState, blocked: Blocked | None) -> tuple[Holder, ...]:
+    if blocked is None or not blocked.resource or blocked.check in ("NeverFits", "NotGuaranteed"):
+        return ()
+    resource = blocked.resource
+    found: list[tuple[int, str, UnitState, Node]] = []
+    stack = [world.ledger.nodes.get(blocked.node, world.ledger.root)]
+    while stack:
+        node = stack.pop()
+        stack.extend(node.children)
+        for key, other in node.units.items():
+            amount = other.charged.get(resource, 0)
+            if amount and other is not unit:
+                found.append((-amount, key, other, node))
+    found.sort(key=lambda entry: entry[:2])
+    return tuple(
+        Holder(key, node.name, -negative, node.used.get(resource, 0) > node.deserved.get(resource, 0))
+        for negative, key, _, node in found[:HOLDERS_MAX]
+    )
+
+
+def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tuple[Holder, ...]) -> str:
+    if blocked is None or behind:
+        return ""
+    match blocked.check:
+        case "QueueMissing":
+            return "It starts when the queue is created."
+        case "QueueForbidden":
+            return "Name another queue, or have the queue opened to this namespace."
+        case "QuotaMissing":
+            return "It starts when the quota is created and has a place in the tree."
+        case "NeverFits" | "NotGuaranteed":
+            return "Ask for less, or have the limit raised."
+        case "Inactive":
+            return "It takes part again when its owner activates it."
+        case "QueueStopped":
+            return "It goes on when the queue is resumed."
+        case "Max" | "Capacity" | "Held" | "Guaranteed" if holders:
+            missing = blocked.used + blocked.held + blocked.asked - blocked.limit
+            amount = format_amount(blocked.resource, max(missing, 0))
+            return f"It starts when {amount} {blocked.resource} more are free there."
+        case _:
+            return ""

@@ -1,0 +1,141 @@
+"""Where units wait: queues, their lanes, and in a lane the groups of units that stand or fall together.
+
+A lane is what competes with other lanes: a queue whose head blocks it is one lane, any other queue has one per quota.
+In a lane whose head blocks, only the head can start, so all its units form one group. In any other lane a unit that
+does not fit is passed over; units that ask for the same are one group, because if the first of them does not fit, none
+does. A group that was stopped is parked at the node that stopped it, under the amount that must become free, and opens
+again when that changes. Nothing is polled.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from usher.core.ledger import Node
+from usher.core.model import Queue
+from usher.core.plugins import Blocks, QueuePolicy
+from usher.core.state import UnitState
+
+GroupKey = tuple[object, ...]
+
+
+class Group:
+    """Units of one lane in order; the first stands for all."""
+
+    __slots__ = ("_heap", "key", "lane", "opened", "park")
+
+    def __init__(self, lane: Lane, key: GroupKey) -> None:
+        self.lane = lane
+        self.key = key
+        self._heap: list[tuple[tuple[int | str, ...], int, UnitState]] = []
+        self.park: tuple[Node, str, int] | None = None
+        self.opened = -1
+        """The contest in which it may be tried."""
+
+    def add(self, unit: UnitState) -> None:
+        unit.version += 1
+        unit.group = self
+        heappush(self._heap, (unit.order, unit.version, unit))
+
+    def top(self) -> UnitState | None:
+        """The first unit, or None; entries that have left are dropped on the way."""
+        heap = self._heap
+        while heap:
+            _, version, unit = heap[0]
+            if unit.group is self and unit.version == version:
+                return unit
+            heappop(heap)
+        return None
+
+    def park_at(self, node: Node, resource: str, amount: int) -> None:
+        if self.park == (node, resource, amount):
+            return
+        self.unpark()
+        self.park = (node, resource, amount)
+        node.parked.setdefault(resource, {}).setdefault(amount, {})[self] = None
+
+    def unpark(self) -> None:
+        if self.park is None:
+            return
+        node, resource, amount = self.park
+        self.park = None
+        buckets = node.parked[resource]
+        del buckets[amount][self]
+        if not buckets[amount]:
+            del buckets[amount]
+            if not buckets:
+                del node.parked[resource]
+
+
+class Lane:
+    """One contender in the order between queues."""
+
+    __slots__ = ("blocker", "blocks", "groups", "leaf", "queue")
+
+    def __init__(self, queue: QueueState, leaf: Node | None) -> None:
+        self.queue = queue
+        self.leaf = leaf
+        self.blocks = queue.policy.blocks is not Blocks.NOBODY
+        self.groups: dict[GroupKey, Group] = {}
+        self.blocker: UnitState | None = None
+        """A nominated head: it waits for its room and holds up the lane."""
+
+    def group_for(self, unit: UnitState, apart: bool) -> Group:
+        """The group this unit belongs to; `apart`: units may differ in ways that the engine cannot see."""
+        key: GroupKey = ()
+        if not self.blocks:
+            key = (
+                tuple(sorted(unit.ask.items())),
+                tuple(sorted(unit.ask_least.items())),
+                unit.spec.preemptible,
+                unit.claims,
+                unit.spec.max_execution_ms,
+                unit.key if apart or unit.grants else "",
+            )
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(self, key)
+        return group
+
+    def first(self, contest: int) -> tuple[Group, UnitState] | None:
+        """The first unit of the groups that are open in this contest."""
+        best: tuple[Group, UnitState] | None = None
+        empty: list[GroupKey] = []
+        for key, group in self.groups.items():
+            if group.opened != contest:
+                continue
+            unit = group.top()
+            if unit is None:
+                group.unpark()
+                empty.append(key)
+            elif best is None or unit.order < best[1].order:
+                best = (group, unit)
+        for key in empty:
+            del self.groups[key]
+        return best
+
+
+class QueueState:
+    """A queue and everything that waits in it or holds quota through it."""
+
+    __slots__ = ("holding", "lanes", "members", "policy", "spec")
+
+    def __init__(self, spec: Queue, policy: QueuePolicy) -> None:
+        self.spec = spec
+        self.policy = policy
+        self.lanes: dict[str, Lane] = {}
+        self.members: dict[str, UnitState] = {}
+        """Units that wait here, those that cannot take part now included."""
+        self.holding = 0
+
+    def lane_for(self, leaf: Node) -> Lane:
+        if self.policy.blocks is Blocks.QUEUE:
+            lane = self.lanes.get("")
+            if lane is None:
+                lane = self.lanes[""] = Lane(self, None)
+            return lane
+        lane = self.lanes.get(leaf.name)
+        if lane is None:
+            lane = self.lanes[leaf.name] = Lane(self, leaf)
+            leaf.lanes[lane] = None
+        return lane

@@ -1,0 +1,326 @@
+"""The quota tree and what is charged to it.
+
+A unit is charged to one node and so to every ancestor up to the root. Checking and charging happen in one step of one
+thread, so no interleaving can over-admit. Four amounts per node and resource: `used` (charged to units, whether
+confirmed or assumed), `leaving` (the part of `used` that was told to go), `held` (kept for nominated units) and
+`fixed` (the part of `used` that cannot be preempted). A quota that does not lend keeps its idle `min` for itself:
+`kept` is what a node withholds from its parent, its use or its `min`, whichever is more.
+
+Only the engine writes here; every change names the nodes that have room again in `released`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from usher.core.amounts import Amounts, Signature
+from usher.core.model import ROOT, Quota
+from usher.core.share import Sharer
+
+if TYPE_CHECKING:
+    from usher.core.lanes import Group, Lane
+    from usher.core.state import UnitState
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why a unit does not start now: the check, and where there are numbers, the node, the resource and them."""
+
+    check: str
+    node: str = ""
+    resource: str = ""
+    asked: int = 0
+    used: int = 0
+    held: int = 0
+    limit: int = 0
+    detail: str = ""
+
+
+class Node:
+    """One quota in the tree (or the root, or a queue that is its own purse)."""
+
+    __slots__ = (
+        "amount",
+        "children",
+        "demand",
+        "deserved",
+        "factors",
+        "fixed",
+        "held",
+        "kept",
+        "kept_below",
+        "lanes",
+        "leaving",
+        "limit",
+        "name",
+        "parent",
+        "parked",
+        "path",
+        "quota",
+        "scale",
+        "share",
+        "sharer",
+        "units",
+        "used",
+    )
+
+    def __init__(self, quota: Quota, parent: Node | None) -> None:
+        self.name = quota.name
+        self.quota = quota
+        self.parent = parent
+        self.children: list[Node] = []
+        self.path: tuple[Node, ...] = (self, *parent.path) if parent else (self,)
+        self.limit: Mapping[str, int] = quota.max
+        self.used: dict[str, int] = {}
+        self.held: dict[str, int] = {}
+        self.leaving: dict[str, int] = {}
+        self.fixed: dict[str, int] = {}
+        self.kept: dict[str, int] = {}
+        self.kept_below: dict[str, int] = {}
+        self.units: dict[str, UnitState] = {}
+        """Units charged to this very node."""
+        self.lanes: dict[Lane, None] = {}
+        self.parked: dict[str, dict[int, dict[Group, None]]] = {}
+        """By resource and the amount that must be free: groups of units that this node stopped."""
+        # What `core.shares` computes.
+        self.demand: dict[Signature, dict[str, int]] = {}
+        self.sharer: Sharer | None = None
+        self.deserved: dict[str, int] = {}
+        self.amount: Mapping[str, int] = {}
+        self.factors: dict[str, int] | None = None
+        self.scale = 1
+        self.share = -1
+
+    def free(self, resource: str) -> int:
+        """What nobody uses or holds; huge where the node does not limit it."""
+        limit = self.limit.get(resource)
+        if limit is None:
+            limit = 0 if self.parent is None else 1 << 80
+        return limit - self.used.get(resource, 0) - self.held.get(resource, 0)
+
+
+class Ledger:
+    """The tree, and the one place where amounts are charged."""
+
+    def __init__(self) -> None:
+        self.root = Node(Quota(ROOT), None)
+        self.nodes: dict[str, Node] = {}
+        self.problems: dict[str, str] = {}
+        self.floors = False
+        self.released: dict[Node, None] = {}
+
+    # -- the tree -------------------------------------------------------------------------------------------------
+
+    def rebuild(self, quotas: Mapping[str, Quota], capacity: Amounts) -> None:
+        """Lay the tree anew; nothing is charged to it yet."""
+        self.root = Node(Quota(ROOT, max=capacity), None)
+        self.nodes = {}
+        self.problems = {}
+        for name in sorted(quotas):
+            self._attach(name, quotas)
+        self.floors = any(not node.quota.lends and node.quota.min for node in self.nodes.values())
+        self.released = {}
+        if self.floors:
+            self._keep_floors(self.root)
+
+    def _attach(self, name: str, quotas: Mapping[str, Quota]) -> None:
+        chain: list[str] = []
+        above = name
+        while above and above != ROOT and above not in self.nodes:
+            if above not in quotas:
+                self._refuse(chain, f"its parent {above} does not exist")
+                return
+            if above in chain:
+                self._refuse(chain, f"it is its own ancestor: {' → '.join([*chain[chain.index(above) :], above])}")
+                return
+            if above in self.problems:
+                self._refuse(chain, f"its parent {above} takes no part")
+                return
+            chain.append(above)
+            above = quotas[above].parent
+        parent = self.nodes.get(above, self.root)
+        for link in reversed(chain):
+            node = Node(quotas[link], parent)
+            parent.children.append(node)
+            self.nodes[link] = node
+            parent = node
+
+    def _refuse(self, chain: Iterable[str], problem: str) -> None:
+        for link in chain:
+            self.problems[link] = problem
+
+    def _keep_floors(self, node: Node) -> None:
+        for child in node.children:
+            self._keep_floors(child)
+            for resource, amount in child.kept.items():
+                node.kept_below[resource] = node.kept_below.get(resource, 0) + amount
+        node.kept = dict(node.kept_below)
+        if not node.quota.lends:
+            for resource, amount in node.quota.min.items():
+                node.kept[resource] = max(node.kept.get(resource, 0), amount)
+
+    # -- checking -------------------------------------------------------------------------------------------------
+
+    def blocked(self, leaf: Node, ask: Amounts, fixed: bool = False) -> Blocked | None:
+        """The lowest node that stops `ask` now, with the numbers; None: it fits."""
+        for node in leaf.path:
+            limits, used, held = node.limit, node.used, node.held
+            for resource, amount in ask.items():
+                limit = limits.get(resource)
+                if limit is None:
+                    if node.parent is not None:
+                        continue
+                    limit = 0
+                taken = used.get(resource, 0)
+                kept = held.get(resource, 0) if held else 0
+                if taken + kept + amount > limit:
+                    check = "Held" if taken + amount <= limit else ("Max" if node.parent else "Capacity")
+                    return Blocked(check, node.name, resource, amount, taken, kept, limit)
+        if self.floors and (stopped := self._kept_from(leaf, ask)):
+            return stopped
+        return self.not_guaranteed(leaf, ask) if fixed else None
+
+    def blocked_nominee(self, leaf: Node, ask: Amounts, before: Iterable[UnitState], fixed: bool) -> Blocked | None:
+        """As `blocked`, for a unit that has a nomination: only the holds of those before it count."""
+        holders = list(before)
+        for node in leaf.path:
+            for resource, amount in ask.items():
+                limit = node.limit.get(resource)
+                if limit is None:
+                    if node.parent is not None:
+                        continue
+                    limit = 0
+                kept = sum(o.held.get(resource, 0) for o in holders if o.leaf is not None and node in o.leaf.path)
+                taken = node.used.get(resource, 0)
+                if taken + kept + amount > limit:
+                    check = "Held" if taken + amount <= limit else ("Max" if node.parent else "Capacity")
+                    return Blocked(check, node.name, resource, amount, taken, kept, limit)
+        if self.floors and (stopped := self._kept_from(leaf, ask)):
+            return stopped
+        return self.not_guaranteed(leaf, ask) if fixed else None
+
+    def never_fits(self, leaf: Node, ask: Amounts, fixed: bool = False) -> Blocked | None:
+        """The node that would stop `ask` even if nothing else ran."""
+        for node in leaf.path:
+            for resource, amount in ask.items():
+                limit = node.limit.get(resource)
+                if limit is None:
+                    if node.parent is not None:
+                        continue
+                    limit = 0
+                if amount > limit:
+                    return Blocked("NeverFits", node.name, resource, amount, 0, 0, limit)
+        if fixed:
+            for node in leaf.path[:-1]:
+                for resource, amount in ask.items():
+                    guaranteed = node.quota.min.get(resource, 0 if node is leaf else None)
+                    if guaranteed is not None and amount > guaranteed:
+                        return Blocked("NotGuaranteed", node.name, resource, amount, 0, 0, guaranteed)
+        return None
+
+    def not_guaranteed(self, leaf: Node, ask: Amounts) -> Blocked | None:
+        for node in leaf.path[:-1]:
+            for resource, amount in ask.items():
+                guaranteed = node.quota.min.get(resource, 0 if node is leaf else None)
+                taken = node.fixed.get(resource, 0)
+                if guaranteed is not None and taken + amount > guaranteed:
+                    return Blocked("NotGuaranteed", node.name, resource, amount, taken, 0, guaranteed)
+        return None
+
+    def kept_growth(self, leaf: Node, ask: Amounts) -> list[dict[str, int]]:
+        """By node of the path: how much more it would withhold from its parent with `ask`."""
+        growth: list[dict[str, int]] = []
+        delta = dict(ask)
+        for node in leaf.path:
+            risen: dict[str, int] = {}
+            for resource, amount in delta.items():
+                below = node.kept_below.get(resource, 0) + amount
+                rise = below - node.kept.get(resource, 0)
+                if not node.quota.lends:
+                    rise = max(below, node.quota.min.get(resource, 0)) - node.kept.get(resource, 0)
+                if rise > 0:
+                    risen[resource] = rise
+            growth.append(risen)
+            delta = risen
+        return growth
+
+    def _kept_from(self, leaf: Node, ask: Amounts) -> Blocked | None:
+        for node, rise in zip(leaf.path, self.kept_growth(leaf, ask), strict=True):
+            for resource, amount in rise.items():
+                limit = node.limit.get(resource)
+                if limit is None:
+                    continue
+                kept, held = node.kept.get(resource, 0), node.held.get(resource, 0)
+                if kept + held + amount > limit:
+                    return Blocked("Guaranteed", node.name, resource, amount, kept, held, limit)
+        return None
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    def charge(self, leaf: Node, amounts: Amounts, fixed: bool) -> None:
+        """The caller has checked (or found the pods running: then it is charged whatever the limits say)."""
+        for node in leaf.path:
+            used = node.used
+            node.share = -1
+            for resource, amount in amounts.items():
+                used[resource] = used.get(resource, 0) + amount
+        if fixed:
+            _shift(leaf.path, "fixed", amounts, 1)
+        if self.floors:
+            self._shift_kept(leaf, amounts, 1)
+
+    def refund(self, leaf: Node, amounts: Amounts, fixed: bool) -> None:
+        released = self.released
+        for node in leaf.path:
+            used = node.used
+            node.share = -1
+            released[node] = None
+            for resource, amount in amounts.items():
+                used[resource] -= amount
+        if fixed:
+            _shift(leaf.path, "fixed", amounts, -1)
+        if self.floors:
+            self._shift_kept(leaf, amounts, -1)
+
+    def _shift_kept(self, leaf: Node, amounts: Amounts, sign: int) -> None:
+        delta = {resource: sign * amount for resource, amount in amounts.items()}
+        for node in leaf.path:
+            rest: dict[str, int] = {}
+            for resource, change in delta.items():
+                below = node.kept_below.get(resource, 0) + change
+                node.kept_below[resource] = below
+                kept = below if node.quota.lends else max(below, node.quota.min.get(resource, 0))
+                moved = kept - node.kept.get(resource, 0)
+                if moved:
+                    node.kept[resource] = kept
+                    rest[resource] = moved
+            delta = rest
+
+    def hold(self, leaf: Node, amounts: Amounts, sign: int = 1) -> None:
+        """Keep room; with -1 set it aside for a what-if, to be put back at once."""
+        _shift(leaf.path, "held", amounts, sign)
+
+    def unhold(self, leaf: Node, amounts: Amounts) -> None:
+        _shift(leaf.path, "held", amounts, -1)
+        for node in leaf.path:
+            self.released[node] = None
+
+    def leave(self, leaf: Node, amounts: Amounts) -> None:
+        """These were told to go; they stay charged until they are gone."""
+        _shift(leaf.path, "leaving", amounts, 1)
+
+    def unleave(self, leaf: Node, amounts: Amounts) -> None:
+        _shift(leaf.path, "leaving", amounts, -1)
+
+
+def _shift(path: tuple[Node, ...], column: str, amounts: Amounts, sign: int) -> None:
+    for node in path:
+        total: dict[str, int] = getattr(node, column)
+        for resource, amount in amounts.items():
+            left = total.get(resource, 0) + sign * amount
+            if left:
+                total[resource] = left
+            else:
+                total.pop(resource, None)

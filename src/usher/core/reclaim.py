@@ -1,0 +1,313 @@
+"""Taking back: the search for units that must go so that one other unit fits.
+
+`claim` takes from other branches what they use beyond their deserved, `preempt` takes inside one quota from lower
+priorities. Both are all or nothing: they answer a plan after which the claimant fits, or None. The search marks
+candidates as leaving in the ledger while it looks, so that those chosen already count as gone, and takes every mark
+back before it answers: the engine carries the plan out.
+
+Giving and taking use the same inequality: a branch may claim while it stays within its deserved (or stays strictly
+poorer than the one it takes from), and gives while it is above. So a settled state evicts nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+
+from usher.core.amounts import Amounts
+from usher.core.ledger import Ledger, Node
+from usher.core.model import Grant
+from usher.core.shares import Shares
+from usher.core.state import UnitState, as_grants, between, granted_amounts, least_counts
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """One unit that gives back: all of it, or down to `grants`."""
+
+    unit: UnitState
+    grants: tuple[Grant, ...] | None
+    amounts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What must go, and the lowest node that stopped the claimant."""
+
+    node: str
+    takes: tuple[Take, ...]
+
+
+class Search:
+    """One look for victims; `protected_ms` afterwards says when a protection that stood in the way ends."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        shares: Shares,
+        order: Callable[[UnitState], tuple[object, ...]],
+        now_ms: int,
+        spared: Callable[[UnitState], bool],
+    ) -> None:
+        self._ledger = ledger
+        self._shares = shares
+        self._order = order
+        self._now_ms = now_ms
+        self._spared = spared
+        self._takes: dict[str, Take] = {}
+        self._sorted: dict[Node, list[UnitState]] = {}
+        self.protected_ms = 0
+
+    # -- between quotas -------------------------------------------------------------------------------------------
+
+    def claim(self, unit: UnitState) -> Plan | None:
+        leaf = unit.leaf
+        assert leaf is not None
+        short = self._shortage(leaf, unit.ask)
+        if not any(short) or short[0]:
+            return None
+        lowest = next(index for index, need in enumerate(short) if need)
+        fits = all(
+            self._fill(unit, index, whole=False) or self._fill(unit, index, whole=True)
+            for index in range(1, len(short))
+        )
+        return self._answer(unit, leaf.path[lowest].name, fits)
+
+    def _fill(self, unit: UnitState, index: int, whole: bool) -> bool:
+        """Free what the node at `index` of the path lacks: from its own branches first, then from those below."""
+        assert unit.leaf is not None
+        for level in range(index, 0, -1):
+            if not self._shortage(unit.leaf, unit.ask)[index]:
+                return True
+            self._take_below(unit, level, index, whole)
+        return not self._shortage(unit.leaf, unit.ask)[index]
+
+    def _take_below(self, unit: UnitState, level: int, index: int, whole: bool) -> None:
+        """Take from the other branches of the ancestor at `level` until the node at `index` has room."""
+        leaf, ask = unit.leaf, unit.ask
+        assert leaf is not None
+        ancestor, own = leaf.path[level], leaf.path[level - 1]
+        entitled = self._entitled(leaf.path[:level], ask)
+        if not entitled and not self._shares.policy.claims_by_share:
+            return
+        poorer = self._shares.share_of(own, self._with(own, ask))
+        guaranteed = self._guaranteed(own, ask)
+        heap = [
+            (-self._effective_share(branch), branch.name, branch) for branch in ancestor.children if branch is not own
+        ]
+        heapify(heap)
+        while heap:
+            negative, _, branch = heappop(heap)
+            if not guaranteed and -negative <= poorer:
+                return
+            lacking = self._shortage(leaf, ask)[index]
+            if not lacking:
+                return
+            allowed = partial(self._stays_richer, branch, None if entitled else poorer)
+            take = self._pick(branch, lacking, allowed, whole)
+            if take is not None:
+                self._mark(take)
+                heappush(heap, (-self._effective_share(branch), branch.name, branch))
+
+    def _pick(self, node: Node, lacking: Amounts, allowed: Callable[[Amounts], bool], whole: bool) -> Take | None:
+        """The next unit below `node` to give back, if every node on the way is above deserved in what is lacking."""
+        if not any(self._effective(node, resource) > node.deserved.get(resource, 0) for resource in lacking):
+            return None
+        for child in sorted(node.children, key=lambda child: (-self._effective_share(child), child.name)):
+            found = self._pick(child, lacking, allowed, whole)
+            if found is not None:
+                return found
+        for unit in self._candidates(node):
+            take = self._offer(unit, lacking, whole)
+            if take is not None and allowed(take.amounts):
+                return take
+        return None
+
+    # -- inside one quota -----------------------------------------------------------------------------------------
+
+    def preempt(self, unit: UnitState) -> Plan | None:
+        """Lower priorities of the same quota make room; what the quota borrows does not rise."""
+        leaf = unit.leaf
+        assert leaf is not None
+        short = self._shortage(leaf, unit.ask)
+        if not any(short):
+            return None
+        lowest = next(index for index, need in enumerate(short) if need)
+        borrowed = [self._borrowed(node, unit.ask, 0) for node in leaf.path[:-1]]
+        for whole in (False, True):
+            for victim in self._candidates(leaf):
+                lacking: dict[str, int] = {}
+                for need in self._shortage(leaf, unit.ask):
+                    for resource, amount in need.items():
+                        lacking[resource] = max(lacking.get(resource, 0), amount)
+                if not lacking:
+                    break
+                if victim.rank < unit.rank and (take := self._offer(victim, lacking, whole)):
+                    self._mark(take)
+        fits = not any(self._shortage(leaf, unit.ask)) and all(
+            self._borrowed(node, unit.ask, 1)[resource] <= before[resource]
+            for node, before in zip(leaf.path[:-1], borrowed, strict=True)
+            for resource in unit.ask
+        )
+        return self._answer(unit, leaf.path[lowest].name, fits)
+
+    def _borrowed(self, node: Node, ask: Amounts, times: int) -> dict[str, int]:
+        return {
+            resource: max(
+                0,
+                self._effective(node, resource)
+                + node.held.get(resource, 0)
+                + amount * times
+                - node.deserved.get(resource, 0),
+            )
+            for resource, amount in ask.items()
+        }
+
+    # -- candidates -----------------------------------------------------------------------------------------------
+
+    def _candidates(self, node: Node) -> list[UnitState]:
+        found = self._sorted.get(node)
+        if found is None:
+            found = self._sorted[node] = sorted(node.units.values(), key=self._order)
+        return found
+
+    def _offer(self, unit: UnitState, lacking: Amounts, whole: bool) -> Take | None:
+        """What this unit can give of what is lacking; elastic units give pods before they give themselves."""
+        if not unit.spec.preemptible or unit.evicting or unit.shrink_to is not None or self._spared(unit):
+            return None
+        if not any(unit.charged.get(resource, 0) for resource in lacking):
+            return None
+        before = self._takes.get(unit.key)
+        if before is not None and (before.grants is None or not whole):
+            return None
+        if unit.protected_ms > self._now_ms:
+            ends = unit.protected_ms
+            self.protected_ms = min(self.protected_ms, ends) if self.protected_ms else ends
+            return None
+        if unit.spec.elastic and not whole and not unit.assumed:
+            return self._shrink(unit, lacking)
+        return Take(unit, None, unit.charged)
+
+    def _shrink(self, unit: UnitState, lacking: Amounts) -> Take | None:
+        now = {grant.pod_set: grant.count for grant in unit.grants}
+        least = {name: min(count, now.get(name, 0)) for name, count in least_counts(unit.spec).items()}
+        most = {name: now.get(name, 0) for name in least}
+        room = sum(most.values()) - sum(least.values())
+        if room <= 0:
+            return None
+
+        def freed(pods: int) -> tuple[tuple[Grant, ...], dict[str, int]]:
+            grants = as_grants(unit.spec, between(least, most, room - pods))
+            rest = granted_amounts(unit.spec, grants)
+            gone = {name: amount - rest.get(name, 0) for name, amount in unit.charged.items()}
+            return grants, {name: amount for name, amount in gone.items() if amount > 0}
+
+        low, high = 1, room
+        while low < high:
+            middle = (low + high) // 2
+            enough = freed(middle)[1]
+            if all(enough.get(resource, 0) >= amount for resource, amount in lacking.items()):
+                high = middle
+            else:
+                low = middle + 1
+        grants, gone = freed(low)
+        return Take(unit, grants, gone) if any(gone.get(resource, 0) for resource in lacking) else None
+
+    # -- marks ----------------------------------------------------------------------------------------------------
+
+    def _mark(self, take: Take) -> None:
+        before = self._takes.pop(take.unit.key, None)
+        if before is not None:
+            self._unmark(before)
+        self._takes[take.unit.key] = take
+        assert take.unit.leaf is not None
+        self._ledger.leave(take.unit.leaf, take.amounts)
+
+    def _unmark(self, take: Take) -> None:
+        assert take.unit.leaf is not None
+        self._ledger.unleave(take.unit.leaf, take.amounts)
+
+    def _answer(self, unit: UnitState, node: str, fits: bool) -> Plan | None:
+        """Put back what is not needed, the most valuable first, and undo every mark."""
+        assert unit.leaf is not None
+        needed: list[Take] = []
+        for take in reversed(self._takes.values()):
+            self._unmark(take)
+            if fits and any(self._shortage(unit.leaf, unit.ask)):
+                needed.append(take)
+                assert take.unit.leaf is not None
+                self._ledger.leave(take.unit.leaf, take.amounts)
+        for take in needed:
+            self._unmark(take)
+        self._takes = {}
+        return Plan(node, tuple(reversed(needed))) if fits and needed else None
+
+    # -- amounts --------------------------------------------------------------------------------------------------
+
+    def _shortage(self, leaf: Node, ask: Amounts) -> list[dict[str, int]]:
+        """By node of the path: what is missing once everything that is leaving has gone."""
+        growth = self._ledger.kept_growth(leaf, ask) if self._ledger.floors else None
+        short: list[dict[str, int]] = []
+        for index, node in enumerate(leaf.path):
+            need: dict[str, int] = {}
+            for resource, amount in ask.items():
+                limit = node.limit.get(resource)
+                if limit is None:
+                    if node.parent is not None:
+                        continue
+                    limit = 0
+                spoken = node.held.get(resource, 0) - node.leaving.get(resource, 0) - limit
+                missing = node.used.get(resource, 0) + amount + spoken
+                rise = growth[index].get(resource, 0) if growth else 0
+                if rise:
+                    missing = max(missing, node.kept.get(resource, 0) + rise + spoken)
+                if missing > 0:
+                    need[resource] = missing
+            short.append(need)
+        return short
+
+    def lapsed(self, unit: UnitState, later: Sequence[UnitState]) -> bool:
+        """The room that a claim was promised will not come any more; what is kept for later ones does not count."""
+        assert unit.leaf is not None
+        aside = [unit, *later]
+        for other in aside:
+            assert other.leaf is not None
+            self._ledger.hold(other.leaf, other.held, -1)
+        short = any(self._shortage(unit.leaf, unit.ask))
+        for other in aside:
+            assert other.leaf is not None
+            self._ledger.hold(other.leaf, other.held)
+        return short
+
+    def _effective(self, node: Node, resource: str) -> int:
+        return node.used.get(resource, 0) - node.leaving.get(resource, 0)
+
+    def _effective_share(self, node: Node) -> int:
+        if not node.leaving:
+            return self._shares.share(node)
+        return self._shares.share_of(node, {name: self._effective(node, name) for name in node.used})
+
+    def _with(self, node: Node, ask: Amounts) -> dict[str, int]:
+        names = node.used.keys() | node.held.keys() | ask.keys()
+        return {name: self._effective(node, name) + node.held.get(name, 0) + ask.get(name, 0) for name in names}
+
+    def _entitled(self, nodes: tuple[Node, ...], ask: Amounts) -> bool:
+        return all(
+            self._effective(node, resource) + node.held.get(resource, 0) + amount <= node.deserved.get(resource, 0)
+            for node in nodes
+            for resource, amount in ask.items()
+        )
+
+    def _guaranteed(self, node: Node, ask: Amounts) -> bool:
+        return all(
+            self._effective(node, resource) + node.held.get(resource, 0) + amount <= node.quota.min.get(resource, 0)
+            for resource, amount in ask.items()
+        )
+
+    def _stays_richer(self, branch: Node, floor: int | None, freed: Amounts) -> bool:
+        if floor is None:
+            return True
+        left = {name: self._effective(branch, name) - freed.get(name, 0) for name in branch.used}
+        return self._shares.share_of(branch, left) > floor

@@ -1,0 +1,355 @@
+"""The engine's memory and its primitive steps: place a unit, charge it, let go of it, remember to look again.
+
+`engine` decides what events mean, `contest` decides who starts; both change the world only through the methods here,
+so that a unit's place, its charge and its demand never disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappop, heappush
+
+from usher.core.amounts import Amounts
+from usher.core.commands import Command, Nominate
+from usher.core.lanes import Lane, QueueState
+from usher.core.ledger import Blocked, Ledger, Node
+from usher.core.model import Quota, Settings, StopPolicy
+from usher.core.phases import FINISHED, Phase
+from usher.core.plugins import Guard, Plugins
+from usher.core.shares import Shares
+from usher.core.state import UnitState, amounts_of, full_counts, granted_amounts, least_counts
+
+
+class World:
+    """Everything the engine knows."""
+
+    def __init__(self, settings: Settings, plugins: Plugins) -> None:
+        self.settings = settings
+        self.plugins = plugins
+        self.guard = Guard()
+        self.ledger = Ledger()
+        self.shares = Shares(self.ledger, plugins.share, plugins.share_fallback, self.guard)
+        self.units: dict[str, UnitState] = {}
+        self.queues: dict[str, QueueState] = {}
+        self.shared_queues: dict[str, str] = {}
+        """Name of a shared queue to its key."""
+        self.quotas: dict[str, Quota] = {}
+        self.by_namespace: dict[str, str] = {}
+        self.capacity: dict[str, int] = {}
+        self.capacity_shared: dict[str, int] = {}
+        self.now_ms = 0
+        self.out: list[Command] = []
+        self.ready: dict[Lane, None] = {}
+        """Lanes with a group that is worth a try in the coming contest."""
+        self.contest = 0
+        self.nominated: dict[str, UnitState] = {}
+        self.overdue: dict[str, UnitState] = {}
+        """Overtaken for too long; room is kept for the first at each node."""
+        self.replace: dict[str, UnitState] = {}
+        """Units whose place must be found again before the next contest."""
+        self.relay = False
+        """Quotas or queues changed: the tree is laid anew before the next contest."""
+        self.claims_changed = True
+        """Somebody's claim may have become possible that was not before."""
+        self.claimants: dict[Lane, None] = {}
+        """Lanes whose first unit had the right to take back but found nothing to take."""
+        self.newcomers: dict[str, UnitState] = {}
+        """Units that have not been tried yet."""
+        self.waiting = 0
+        """Units in lanes."""
+        self.asking: dict[str, Node] = {}
+        """Queues without units that ask for their own `request`, and the node at which they do."""
+        self._timers: list[tuple[int, int, str, str, int]] = []
+        self._timer_seq = 0
+
+    # -- timers ---------------------------------------------------------------------------------------------------
+
+    def remind(self, at_ms: int, kind: str, key: str, generation: int = 0) -> None:
+        self._timer_seq += 1
+        heappush(self._timers, (at_ms, self._timer_seq, kind, key, generation))
+
+    def due(self) -> tuple[str, str, int] | None:
+        """The next reminder whose time has come."""
+        if self._timers and self._timers[0][0] <= self.now_ms:
+            _, _, kind, key, generation = heappop(self._timers)
+            return kind, key, generation
+        return None
+
+    @property
+    def next_ms(self) -> int | None:
+        return self._timers[0][0] if self._timers else None
+
+    # -- finding a place ------------------------------------------------------------------------------------------
+
+    def queue_of(self, namespace: str, name: str) -> QueueState | None:
+        """The queue of that name in the namespace, else the shared one."""
+        found = self.queues.get(f"{namespace}/{name}")
+        if found is None and name in self.shared_queues:
+            found = self.queues[self.shared_queues[name]]
+        return found
+
+    def names_of(self, unit: UnitState) -> tuple[str, str]:
+        """The queue and the quota that the unit names, or that plug-ins choose for it."""
+        spec = unit.spec
+        queue, quota = spec.queue, spec.quota
+        for mapping in self.plugins.mappings:
+            if queue and quota:
+                break
+            chosen = self.guard.call(mapping.name, None, mapping.map, spec)
+            if chosen is not None:
+                queue, quota = queue or chosen[0], quota or chosen[1]
+        return queue, quota
+
+    def locate(self, unit: UnitState) -> tuple[QueueState | None, Node | None, Blocked | None]:
+        """Its queue and purse, and what is wrong with them."""
+        namespace = unit.spec.namespace
+        named, quota = self.names_of(unit)
+        by_namespace = self.by_namespace.get(namespace, "")
+        queue = self.queue_of(namespace, named or quota or by_namespace)
+        if queue is None:
+            wanted = named or quota or by_namespace
+            detail = f"queue {wanted} does not exist" if wanted else "it names no queue"
+            return None, None, Blocked("QueueMissing", detail=detail)
+        spec = queue.spec
+        if spec.namespaces is not None and namespace not in spec.namespaces:
+            return queue, None, Blocked("QueueForbidden", detail=f"namespace {namespace} may not use queue {spec.name}")
+        if not quota:
+            quota = (by_namespace or spec.quota) if spec.shared else (spec.quota or by_namespace)
+        if not quota:
+            return queue, self.stand_in(queue), None
+        node = self.ledger.nodes.get(quota)
+        if node is None:
+            problem = self.ledger.problems.get(quota)
+            detail = f"quota {quota} takes no part: {problem}" if problem else f"quota {quota} does not exist"
+            return queue, None, Blocked("QuotaMissing", quota, detail=detail)
+        if node.children:
+            return (
+                queue,
+                None,
+                Blocked("QuotaNotLeaf", quota, detail=f"quota {quota} has quotas below it: name one of them"),
+            )
+        return queue, node, None
+
+    def stand_in(self, queue: QueueState) -> Node:
+        """The node that stands for a queue whose units have no other purse."""
+        name = queue.spec.key
+        node = self.ledger.nodes.get(name)
+        if node is None:
+            node = Node(Quota(name, weight=queue.spec.weight), self.ledger.root)
+            self.ledger.root.children.append(node)
+            self.ledger.nodes[name] = node
+            self.shares.restart(self.share_amount())
+        return node
+
+    def share_amount(self) -> dict[str, int]:
+        return self._oversold(self.capacity_shared)
+
+    def root_amount(self) -> dict[str, int]:
+        return self._oversold(self.capacity)
+
+    def _oversold(self, amounts: Amounts) -> dict[str, int]:
+        above, below = self.settings.oversell
+        return {resource: amount * above // below for resource, amount in amounts.items()}
+
+    # -- placing --------------------------------------------------------------------------------------------------
+
+    def place(self, unit: UnitState) -> None:
+        """Put a unit where it belongs: into a lane, aside with a reason, or nowhere if it waits for nothing."""
+        self.unplace(unit)
+        if unit.phase in FINISHED:
+            return
+        waits = not unit.grants
+        if not waits and not unit.growable:
+            self._demand(unit, unit.leaf, unit.charged)
+            return
+        queue, problem = unit.queue, None
+        if waits or queue is None:
+            queue, leaf, problem = self.locate(unit)
+            unit.queue = queue
+            if waits:
+                unit.leaf = leaf
+        if queue is not None:
+            queue.members[unit.key] = unit
+            cap = queue.spec.max_priority
+            unit.rank = unit.spec.priority if cap is None else min(unit.spec.priority, cap)
+            unit.order = self._order(unit, queue)
+        self._set_ask(unit)
+        if unit.phase is Phase.NEW:
+            self.newcomers[unit.key] = unit
+        unit.blocked = problem or self._aside(unit)
+        if unit.blocked is not None:
+            self._demand(unit, unit.leaf, unit.charged)
+            return
+        assert unit.leaf is not None
+        assert queue is not None
+        most = unit.ask if self.ledger.never_fits(unit.leaf, _sum(unit.charged, unit.ask)) is None else unit.ask_least
+        self._demand(unit, unit.leaf, _sum(unit.charged, most))
+        self.join(unit)
+
+    def join(self, unit: UnitState) -> None:
+        """Into its lane, to be tried in the coming contest."""
+        assert unit.queue is not None
+        assert unit.leaf is not None
+        lane = unit.queue.lane_for(unit.leaf)
+        group = lane.group_for(unit, apart=bool(self.plugins.filters))
+        group.add(unit)
+        self.waiting += 1
+        if group.park is None or group.top() is unit:
+            self.open(lane)
+            group.opened = self.contest
+
+    def open(self, lane: Lane) -> None:
+        self.ready[lane] = None
+
+    def unplace(self, unit: UnitState) -> None:
+        """Out of its queue; what it holds and asks for stays as it is."""
+        if unit.nomination is not None:
+            self.drop_nomination(unit)
+        self.leave_lane(unit)
+        if unit.queue is not None:
+            unit.queue.members.pop(unit.key, None)
+        self.overdue.pop(unit.key, None)
+        self.newcomers.pop(unit.key, None)
+        unit.ask = unit.ask_least = {}
+        unit.blocked = None
+
+    def leave_lane(self, unit: UnitState) -> None:
+        group = unit.group
+        if group is None:
+            return
+        headed = group.lane.blocks and group.top() is unit
+        unit.group = None
+        self.waiting -= 1
+        if headed:
+            group.opened = self.contest
+            self.open(group.lane)
+
+    def _order(self, unit: UnitState, queue: QueueState) -> tuple[int | str, ...]:
+        spec = unit.spec
+        if unit.rank != spec.priority:
+            spec = replace(spec, priority=unit.rank)
+        policy = queue.policy
+        none: tuple[int, ...] = ()
+        key = self.guard.call(policy.name, none, policy.key, spec)
+        return (*key, spec.created_ms, spec.seq, spec.namespace, spec.name)
+
+    def _set_ask(self, unit: UnitState) -> None:
+        spec = unit.spec
+        if not unit.grants:
+            unit.ask = amounts_of(spec.pod_sets, full_counts(spec))
+            unit.ask_least = amounts_of(spec.pod_sets, least_counts(spec))
+            return
+        missing = {name: count for name, count in unit.missing().items() if count > 0}
+        first = next(iter(missing))
+        unit.ask = amounts_of(spec.pod_sets, missing)
+        unit.ask_least = amounts_of(spec.pod_sets, {first: 1})
+
+    def _aside(self, unit: UnitState) -> Blocked | None:
+        """Why a unit does not take part now, though its queue and quota are there."""
+        assert unit.queue is not None
+        assert unit.leaf is not None
+        if not unit.spec.active or unit.inactive:
+            return Blocked("Inactive", detail=unit.inactive or "it is not active")
+        if unit.queue.spec.stop is not StopPolicy.NONE:
+            return Blocked("QueueStopped", detail=f"queue {unit.queue.spec.name} is stopped")
+        if unit.phase is Phase.TIMEOUT_BACKOFF or unit.not_before_ms > self.now_ms:
+            return Blocked("Backoff", detail="it waits after a failed start", limit=unit.not_before_ms)
+        least = _sum(unit.charged, unit.ask_least)
+        return self.ledger.never_fits(unit.leaf, least, not unit.spec.preemptible)
+
+    def _demand(self, unit: UnitState, leaf: Node | None, amounts: Amounts) -> None:
+        before = unit.demanded
+        if before is not None:
+            if before[0] is leaf and before[1] == amounts:
+                return
+            self.shares.demand(before[0], before[1], -1)
+            unit.demanded = None
+        if leaf is not None and amounts:
+            self.shares.demand(leaf, amounts, 1)
+            unit.demanded = (leaf, dict(amounts))
+
+    def forget_demand(self, unit: UnitState) -> None:
+        self._demand(unit, None, {})
+
+    # -- holding --------------------------------------------------------------------------------------------------
+
+    def take_hold(self, unit: UnitState, leaf: Node) -> None:
+        """Charge what was granted (anew, or more than before)."""
+        amounts = granted_amounts(unit.spec, unit.grants)
+        if not unit.charged_to:
+            unit.charged_to = leaf.name
+            leaf.units[unit.key] = unit
+            if unit.queue is not None:
+                unit.queue.holding += 1
+        self.charge_to(unit, leaf, amounts)
+
+    def charge_to(self, unit: UnitState, leaf: Node, amounts: dict[str, int]) -> None:
+        """Make `amounts` the unit's charge."""
+        fixed = not unit.spec.preemptible
+        before, unit.charged = unit.charged, amounts
+        unit.leaf = leaf
+        if before:
+            self.ledger.refund(leaf, before, fixed)
+        self.ledger.charge(leaf, amounts, fixed)
+        for reserver in self.plugins.reservers:
+            if before:
+                self.guard.call(reserver.name, None, reserver.resize, unit.spec, before, amounts)
+            else:
+                self.guard.call(reserver.name, None, reserver.reserve, unit.spec, amounts)
+
+    def let_go(self, unit: UnitState) -> None:
+        """Refund everything it holds."""
+        if not unit.charged_to:
+            return
+        leaf, amounts = unit.leaf, unit.charged
+        assert leaf is not None
+        if unit.leaving:
+            self.ledger.unleave(leaf, unit.leaving)
+        self.ledger.refund(leaf, amounts, not unit.spec.preemptible)
+        leaf.units.pop(unit.key, None)
+        for reserver in self.plugins.reservers:
+            self.guard.call(reserver.name, None, reserver.unreserve, unit.spec, amounts)
+        if unit.queue is not None:
+            unit.queue.holding -= 1
+            self.reopen_limited(unit.queue)
+        unit.charged, unit.leaving, unit.grants, unit.charged_to = {}, {}, (), ""
+        unit.leaf = None
+        unit.assumed, unit.before_grow, unit.shrink_to, unit.evicting, unit.evicted_for = False, None, None, None, ""
+
+    def reopen_limited(self, queue: QueueState) -> None:
+        """A queue with a limit on its units has room for one more."""
+        if queue.spec.max_units is not None:
+            for lane in queue.lanes.values():
+                self.open(lane)
+                for group in lane.groups.values():
+                    group.opened = self.contest
+
+    # -- nominations ----------------------------------------------------------------------------------------------
+
+    def drop_nomination(self, unit: UnitState, starts: bool = False) -> None:
+        """Let go of the room that was kept for it; where the unit starts, its admission says so."""
+        unit.nomination = None
+        if not starts:
+            self.out.append(Nominate(unit.key, None))
+        self.nominated.pop(unit.key, None)
+        if unit.leaf is None:
+            return
+        self.ledger.unhold(unit.leaf, unit.held)
+        unit.held = {}
+        self.claims_changed = True
+        if unit.queue is not None:
+            lane = unit.queue.lane_for(unit.leaf)
+            if lane.blocker is unit:
+                lane.blocker = None
+                self.open(lane)
+                for group in lane.groups.values():
+                    group.opened = self.contest
+
+
+def _sum(first: Amounts, second: Amounts) -> Amounts:
+    if not first:
+        return second
+    total = dict(first)
+    for resource, amount in second.items():
+        total[resource] = total.get(resource, 0) + amount
+    return total
