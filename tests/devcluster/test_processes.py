@@ -135,6 +135,22 @@ async def test_a_component_that_dies_is_named_with_the_end_of_its_log(control_pl
     assert [path.name for path in cluster.directory.iterdir()] == ["logs"]
 
 
+async def test_giving_up_while_it_starts_leaves_no_process_and_no_file(control_plane_parts: Parts) -> None:
+    cluster = ControlPlane(nodes=FEW, parts=control_plane_parts)
+    starting = asyncio.create_task(cluster.start())
+
+    async def etcd_runs() -> dict[str, int]:
+        return cluster.pids if "etcd" in cluster.pids else {}
+
+    pids = await eventually(etcd_runs)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+    assert not any(alive(pid) for pid in pids.values())
+    assert not cluster.directory.exists()
+
+
 async def test_a_component_that_does_not_start_is_named_with_the_end_of_its_log(control_plane_parts: Parts) -> None:
     cluster = ControlPlane(nodes=FEW, parts=control_plane_parts, extra_args={"kube-scheduler": ["--no-such-flag"]})
 

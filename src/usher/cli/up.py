@@ -1,6 +1,7 @@
 """`usher up`: a local control plane, in the foreground or detached."""
 
 import asyncio
+import shlex
 import time
 from pathlib import Path
 
@@ -69,8 +70,8 @@ def _show(cluster: Cluster, name: str, nodes: Nodes, seconds: float, detached: b
     stop = f"usher down --name {name}" if detached else "Ctrl-C"
     click.echo(
         f"{name} is up after {seconds:.1f} s: {shape}\n"
-        f"  export KUBECONFIG={cluster.kubeconfig}\n"
-        f"  {cluster.kubectl.program} get nodes,jobs,pods --all-namespaces\n"
+        f"  export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}\n"
+        f"  {shlex.quote(cluster.kubectl.program)} get nodes,jobs,pods --all-namespaces\n"
         f"  logs: {cluster.logs}\n"
         f"  stop: {stop}"
     )

@@ -84,9 +84,8 @@ class ControlPlane:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids: every component by name, and the keeper."""
-        assert self._keeper is not None, "not started"
-        return {"keeper": self._keeper.pid, **self._keeper.pids}
+        """Process ids: every component by name, and the keeper; none when nothing runs."""
+        return {"keeper": self._keeper.pid, **self._keeper.pids} if self._keeper else {}
 
     async def __aenter__(self) -> "ControlPlane":
         await self.start()
@@ -115,6 +114,9 @@ class ControlPlane:
                     if attempt == ATTEMPTS:
                         raise
                     await self._clear_for_retry()
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
         except BaseException:
             await self._fail()
             raise
@@ -155,7 +157,7 @@ class ControlPlane:
         await self._until("the API server is ready", lambda: api.answers("/readyz"))
         self.seconds["API ready"] = time.monotonic() - began
         self._launch([name for name in commands if name not in early], commands)
-        await asyncio.to_thread(self._create_nodes, api)
+        await self._until("the nodes are created", lambda: self._create_nodes(api))
         await self._until("the controllers work", lambda: api.answers(account))
         await self._until("the scheduler is ready", lambda: scheduler.answers("/readyz"))
         await self._until("the nodes are ready", lambda: self._nodes_are_usable(api))
@@ -170,7 +172,7 @@ class ControlPlane:
         """Wait for a condition; a component that dies meanwhile, or too long a wait, is an error."""
         assert self._keeper is not None
         deadline = time.monotonic() + START_SECONDS
-        while not await asyncio.to_thread(check):
+        while not await asyncio.to_thread(_holds, check):
             if self._keeper.died.done():
                 raise self._death(self._keeper.died.result())
             if time.monotonic() > deadline:
@@ -179,11 +181,12 @@ class ControlPlane:
                 )
             await asyncio.sleep(POLL_SECONDS)
 
-    def _create_nodes(self, api: Probe) -> None:
+    def _create_nodes(self, api: Probe) -> bool:
         for node in self._nodes.objects():
             status, answer = api.request("POST", "/api/v1/nodes", node)
-            if status not in (201, 409):  # it is there already when a directory is used again
+            if status not in (201, 409):  # a node that is there already is as good
                 raise DevClusterError(f"A node could not be created: {answer['message']}")
+        return True
 
     def _nodes_are_usable(self, api: Probe) -> bool:
         status, answer = api.request("GET", "/api/v1/nodes")
@@ -238,6 +241,13 @@ class ControlPlane:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except OSError:  # nobody answers yet, or no more; who died is asked elsewhere
+        return False
 
 
 class _PortTakenError(DevClusterError):
