@@ -1,0 +1,122 @@
+"""Queue and QueueQuota manifests as the engine's values; called by the manifest loader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from usher.core.amounts import field_path, format_amount
+from usher.core.model import ROOT, Check, Queue, Quota, Requirement, StopPolicy
+from usher.sim.fields import Fields
+from usher.sim.objects import SYSTEM_NAMESPACE, Manifest
+
+POLICIES: Final = ("FIFO", "Priority", "PriorityBlocking", "Block")
+PREEMPTION: Final = ("Never", "LowerPriority")
+CHECKS_MAX: Final = 8
+
+NamespaceLabels = Mapping[str, Mapping[str, str]]
+"""Every namespace of the scenario, with its labels."""
+
+
+def selected(selector: tuple[Requirement, ...], namespaces: NamespaceLabels) -> frozenset[str]:
+    """The namespaces whose labels a selector matches."""
+    return frozenset(name for name, labels in namespaces.items() if all(line.matches(labels) for line in selector))
+
+
+def read_queue(manifest: Manifest, namespaces: NamespaceLabels, classes: Mapping[str, int]) -> Queue:
+    """A Queue; one in the system namespace is shared."""
+    spec = manifest.spec
+    policy = spec.choice("queuePolicy", POLICIES, "Priority")
+    selector = spec.selector("namespaceSelector")
+    class_priority = priority_of_class(spec, classes)
+    queue = Queue(
+        namespace=manifest.namespace,
+        name=manifest.name,
+        policy="PriorityBlocking" if policy == "Block" else policy,
+        priority=spec.integer("priority", class_priority or 0),
+        weight=spec.integer("weight", 1, low=0),
+        quota=spec.text("quota"),
+        request=spec.amounts("request"),
+        shared=manifest.namespace == SYSTEM_NAMESPACE,
+        namespaces=None if selector is None else selected(selector, namespaces),
+        max_priority=spec.optional_integer("maxPriority"),
+        max_units=spec.optional_integer("maxUnits", low=0),
+        stop=StopPolicy(spec.choice("stopPolicy", [each.value for each in StopPolicy], StopPolicy.NONE)),
+        checks=_checks(spec),
+        preempts=_preempts(spec),
+        reserve_after_ms=spec.duration("reserveAfter"),
+    )
+    spec.refuse_others()
+    return queue
+
+
+def read_quota(manifest: Manifest, namespaces: NamespaceLabels) -> Quota:
+    """A QueueQuota; `parent: root` is the same as none."""
+    spec = manifest.spec
+    if manifest.name == ROOT:
+        manifest.errors.append(f"metadata.name: {ROOT} is the whole cluster; name the quotas below it")
+    selector = spec.selector("namespaceSelector")
+    chosen = frozenset(spec.texts("namespaces"))
+    parent = spec.text("parent")
+    quota = Quota(
+        name=manifest.name,
+        parent="" if parent == ROOT else parent,
+        min=spec.amounts("min"),
+        max=spec.amounts("max"),
+        weight=spec.integer("weight", 1, low=0),
+        lends=spec.flag("lendable", True),
+        namespaces=chosen if selector is None else chosen | selected(selector, namespaces),
+    )
+    for resource, least in quota.min.items():
+        if resource in quota.max and least > quota.max[resource]:
+            low, high = format_amount(resource, least), format_amount(resource, quota.max[resource])
+            manifest.errors.append(f"{field_path('spec.min', resource)}: {low} is above spec.max, {high}")
+    spec.refuse_others()
+    return quota
+
+
+def priority_of_class(spec: Fields, classes: Mapping[str, int]) -> int | None:
+    """The value of the PriorityClass that is named; None if none is, or it is not there."""
+    name = spec.text("priorityClassName")
+    return classes.get(name) if name else None
+
+
+def cycle(parents: Mapping[str, str]) -> list[str]:
+    """The first cycle in a map from child to parent, as the names on it with the first one repeated; else nothing."""
+    clear: set[str] = set()
+    for start in sorted(parents):
+        trail: dict[str, None] = {}
+        name = start
+        while name in parents and name not in clear:
+            if name in trail:
+                names = list(trail)
+                return [*names[names.index(name) :], name]
+            trail[name] = None
+            name = parents[name]
+        clear.update(trail)
+    return []
+
+
+def _checks(spec: Fields) -> tuple[Check, ...]:
+    found: list[Check] = []
+    for item in spec.items("admissionChecks"):
+        name = item.text("name")
+        if not name:
+            item.complain("name", "is missing")
+        elif name in [check.name for check in found]:
+            item.complain("name", f"{name} is there twice")
+        found.append(Check(name, item.selector("labelSelector") or ()))
+        item.refuse_others()
+    if len(found) > CHECKS_MAX:
+        spec.complain("admissionChecks", f"{len(found)} checks are more than {CHECKS_MAX}")
+    return tuple(found)
+
+
+def _preempts(spec: Fields) -> bool:
+    if isinstance(spec.get("preemption"), Mapping):
+        inside = spec.inside("preemption")
+        choice = inside.choice("withinQuota", PREEMPTION, "Never")
+        inside.refuse_others()
+    else:
+        choice = spec.choice("preemption", PREEMPTION, "Never")
+    return choice == "LowerPriority"

@@ -1,0 +1,1 @@
+"""Runs as text, JSON and HTML."""
