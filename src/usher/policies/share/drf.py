@@ -77,20 +77,30 @@ class _Split:
         for place, sharer in enumerate(sharers):
             demand = sharer.demand
             if len(demand) == 1 and sharer.weight and not sharer.guarantee:
-                ((signature, vector),) = demand.items()
-                self.demands.append(vector)
-                if 0 not in vector.values():
-                    self.plain.setdefault(signature, []).append(place)
-                    continue
+                for signature, vector in demand.items():
+                    self.demands.append(vector)
+                    try:
+                        self.plain[signature].append(place)
+                    except KeyError:
+                        self.plain[signature] = [place]
             else:
                 self.demands.append(total_demand(sharer))
-            self.others.append(place)
-        self.columns = {
-            signature: [[self.demands[place][resource] for place in places] for resource in signature]
-            for signature, places in self.plain.items()
-        }
+                self.others.append(place)
+        self.columns: dict[Signature, list[list[int]]] = {}
+        for signature in self.plain:
+            self._line_up(signature)
         self.guarantees = self._guarantees()
         self.wanted = self._wanted()
+
+    def _line_up(self, signature: Signature) -> None:
+        """Put the demand of a signature in columns. Who wants nothing of something in it is not plain."""
+        demands, places = self.demands, self.plain[signature]
+        columns = [[demands[place][resource] for place in places] for resource in signature]
+        if any(0 in column for column in columns):
+            self.others += [place for place in places if 0 in demands[place].values()]
+            places = [place for place in places if 0 not in demands[place].values()]
+            columns = [[demands[place][resource] for place in places] for resource in signature]
+        self.plain[signature], self.columns[signature] = places, columns
 
     def _guarantees(self) -> dict[int, dict[str, int]]:
         """By place, scaled."""
@@ -109,6 +119,11 @@ class _Split:
             for resource, column in zip(signature, columns, strict=True):
                 wanted[resource] = wanted.get(resource, 0) + sum(column)
         return wanted
+
+    def _resources(self) -> set[str]:
+        """All that anybody asks for."""
+        found = {resource for signature in self.plain for resource in signature}
+        return found.union(*[self.demands[place] for place in self.others])
 
     def deserved(self) -> list[dict[str, int]]:
         """The answer."""
@@ -134,14 +149,14 @@ class _Split:
     def _scale(self, free: Amounts) -> Scale:
         there = {resource: self.amount[resource] for resource in free if self.amount.get(resource, 0) > 0}
         common = lcm(*there.values())
-        level_bits = 64 + sum([sharer.weight for sharer in self.sharers]).bit_length()
-        rate_bits = 128 + common.bit_length()
+        level_bits = 48 + sum([sharer.weight for sharer in self.sharers]).bit_length()
+        rate_bits = 64 + common.bit_length()
         steps = {resource: common // quantity for resource, quantity in there.items() if free[resource] > 0}
         return Scale(level_bits, rate_bits, level_bits + rate_bits, steps)
 
     def _raise_together(self, free: Amounts, scale: Scale) -> dict[str, list[int]]:
         """Raise all, phase by phase, until each has what it wants or lacks what is exhausted. Who holds what."""
-        held = {resource: [0] * len(self.sharers) for resource in summed(self.demands)}
+        held = {resource: [0] * len(self.sharers) for resource in self._resources()}
         for place, guarantee in self.guarantees.items():
             for resource, quantity in guarantee.items():
                 held[resource][place] = quantity << scale.bits
@@ -181,9 +196,12 @@ class _Split:
                     mixed.append(child)
                 continue
             grows = tuple([resource for resource, want in demand.items() if want > guarantee.get(resource, 0)])
-            if grows and scale.steps.keys() >= set(grows):
-                herd = covered.setdefault(grows, Herd(grows))
-                add_covered(herd, place, demand, guarantee, sharer.weight, scale)
+            herd = covered.get(grows)
+            if herd is None:
+                if not grows or not scale.steps.keys() >= set(grows):
+                    continue
+                herd = covered[grows] = Herd(grows)
+            add_covered(herd, place, demand, guarantee, sharer.weight, scale)
         return [*herds, *covered.values()], mixed
 
 

@@ -46,27 +46,33 @@ def plain_herd(
     herd.places = places
     herd.starts = [0] * len(places)
     herd.slopes = []
-    shares = [[quantity * scale.steps[r] for quantity in column] for r, column in zip(resources, columns, strict=True)]
-    dominant = shares[0] if len(shares) == 1 else list(map(max, *shares))
+    dominant: list[int] = []
+    for resource, column in zip(resources, columns, strict=True):
+        step = scale.steps[resource]
+        shares = [quantity * step for quantity in column]
+        if dominant:
+            shares = [one if one > two else two for one, two in zip(shares, dominant, strict=True)]  # noqa: FURB136
+        dominant = shares
     level_bits, rate_bits = scale.level_bits, scale.rate_bits
     herd.ends = [(share << level_bits) // weight for share, weight in zip(dominant, weights, strict=True)]
+    units = [weight << rate_bits for weight in weights]
     for column in columns:
-        rows = zip(column, weights, dominant, strict=True)
-        herd.slopes.append([(quantity * weight << rate_bits) // share for quantity, weight, share in rows])
+        rows = zip(column, units, dominant, strict=True)
+        herd.slopes.append([quantity * unit // share for quantity, unit, share in rows])
     return herd
 
 
 def add_covered(herd: Herd, place: int, demand: Amounts, guarantee: Amounts, weight: int, scale: Scale) -> None:
     """A child of one signature that grows from its guarantee, in the resources of the herd."""
-    steps = scale.steps
-    wants = []
+    steps, unit = scale.steps, weight << scale.rate_bits
     lines = []
+    slopes = []
     for resource in herd.resources:
-        has = guarantee.get(resource, 0)
+        has, step = guarantee.get(resource, 0), steps[resource]
         want = demand[resource] - has
-        wants.append(want)
-        lines.append((has * steps[resource], want * steps[resource]))
-    _add_pieces(herd, place, lines, 1, scale.level_bits, weight, [want * weight << scale.rate_bits for want in wants])
+        lines.append((has * step, want * step))
+        slopes.append(want * unit)
+    _add_pieces(herd, place, lines, 1, scale.level_bits, weight, slopes)
 
 
 def _add_pieces(
@@ -78,19 +84,19 @@ def _add_pieces(
     """
     have, grow = max(lines)
     start = (have << shift) // unit
-    while True:
-        cross = (way, 1, 0, 0)  # where the next steeper line becomes the largest: a fraction of the way, and the line
-        for more, steeper in lines:
-            if steeper > grow:
-                gone, of = have - more, steeper - grow
-                if gone * cross[1] < cross[0] * of or (gone * cross[1] == cross[0] * of and steeper > cross[3]):
-                    cross = (gone, of, more, steeper)
-        gone, of, more, steeper = cross
+    while steeper := [line for line in lines if line[1] > grow]:
+        # The next to become the largest: where it crosses, as a fraction of the way, and of equals the steepest.
+        gone, of, more, rise = way, 1, 0, 0
+        for low, steep in steeper:
+            late, over = (have - low) * of, gone * (steep - grow)
+            if late < over or (late == over and steep > rise):
+                gone, of, more, rise = have - low, steep - grow, low, steep
+        if gone >= way * of:
+            break
         end = (have * of + gone * grow << shift) // (of * unit)
         herd.add(place, start, end, [slope // grow for slope in slopes])
-        if not steeper or gone == way * of:
-            return
-        have, grow, start = more, steeper, end
+        have, grow, start = more, rise, end
+    herd.add(place, start, (have + way * grow << shift) // unit, [slope // grow for slope in slopes])
 
 
 class Mixed:
@@ -104,12 +110,13 @@ class Mixed:
         self.place = place
         self._weight = weight
         self._scale = scale
-        parts = [part for part in _uncovered(demand, guarantee) if part.keys() <= scale.steps.keys()]
-        shares = [quantity * scale.steps[resource] for resource, quantity in summed(parts).items()]
-        share = max(shares, default=0)
-        self._rest = (share << scale.level_bits) // (weight << _COVER_BITS)
+        steps = scale.steps
+        vectors, bits = _uncovered(demand, guarantee)
+        parts = [vector for vector in vectors if vector.keys() <= steps.keys()]
+        share = max([quantity * steps[resource] for resource, quantity in summed(parts).items()], default=0)
+        self._rest = (share << scale.level_bits) // (weight << bits)
         unit = weight << scale.rate_bits
-        self._turn([{r: quantity * unit // share for r, quantity in part.items()} for part in parts])
+        self._turn([{r: quantity * unit // share or 1 for r, quantity in part.items()} for part in parts])
 
     @property
     def grows(self) -> bool:
@@ -125,7 +132,9 @@ class Mixed:
     def join(self, herds: dict[tuple[str, ...], Herd], held: Mapping[str, list[int]]) -> None:
         """Add the pieces that it has before it to the herd in whose resources it grows."""
         resources = self._resources
-        herd = herds.setdefault(resources, Herd(resources))
+        if resources not in herds:
+            herds[resources] = Herd(resources)
+        herd = herds[resources]
         unit = self._weight << self._scale.rate_bits
         _add_pieces(herd, self.place, self._lines(held), self._rest, 0, unit, [rate * unit for rate in self._rates])
 
@@ -149,16 +158,17 @@ class Mixed:
         ]
 
 
-def _uncovered(demand: Mapping[Signature, Amounts], guarantee: Amounts) -> list[dict[str, int]]:
-    """What each signature still wants when the guarantee is taken off all of them in proportion, in fractions."""
+def _uncovered(demand: Mapping[Signature, Amounts], guarantee: Amounts) -> tuple[list[dict[str, int]], int]:
+    """What each signature still wants when the guarantee is taken off all of them in proportion.
+
+    And how many binary digits these numbers have after the point: none without a guarantee.
+    """
+    if not guarantee:
+        return [{r: quantity for r, quantity in vector.items() if quantity} for vector in demand.values()], 0
     total = summed(demand.values())
-    parts = []
-    for vector in demand.values():
-        part = {
-            resource: (quantity * (total[resource] - guarantee.get(resource, 0)) << _COVER_BITS) // total[resource]
-            for resource, quantity in vector.items()
-            if quantity and guarantee.get(resource, 0) < total[resource]
-        }
-        if part:
-            parts.append(part)
-    return parts
+    wants = {r: quantity - guarantee.get(r, 0) << _COVER_BITS for r, quantity in total.items()}
+    parts = [
+        {r: quantity * wants[r] // total[r] for r, quantity in vector.items() if quantity and wants[r]}
+        for vector in demand.values()
+    ]
+    return [part for part in parts if part], _COVER_BITS

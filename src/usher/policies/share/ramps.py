@@ -42,12 +42,11 @@ class Herd:
         climbs = [top - start if start < top else 0 for start, top in zip(self.starts, tops, strict=True)]
         for resource, slopes in zip(self.resources, self.slopes, strict=True):
             column = held[resource]
-            used = 0
-            for place, use in zip(self.places, map(mul, slopes, climbs), strict=True):
+            uses = list(map(mul, slopes, climbs))
+            for place, use in zip(self.places, uses, strict=True):
                 column[place] += use
-                used += use
             if resource in free:
-                free[resource] -= used
+                free[resource] -= sum(uses)
 
     def rest(self, level: int) -> Herd:
         """What is left of the pieces above a level."""
