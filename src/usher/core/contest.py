@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
-from usher.core.amounts import Amounts
 from usher.core.lanes import Group, Lane
 from usher.core.ledger import Blocked, Node
 from usher.core.lifecycle import Lifecycle
 from usher.core.phases import Cause
 from usher.core.plugins import Candidate
-from usher.core.reclaim import Plan, Search
+from usher.core.reclaim import Plan, Ranking, Search
 from usher.core.state import UnitState, amounts_of, between, full_counts, least_counts
 from usher.core.world import World
 
 Key = tuple[object, ...]
+Entry = tuple[Key, int, Lane, Group, UnitState, int]
 NUMERIC = frozenset({"Max", "Capacity", "Held", "Guaranteed"})
 """The checks that taking back can cure."""
 
@@ -37,7 +37,8 @@ class Contest:
         self._failed: set[Group] = set()
         self._passed: dict[Node, Key] = {}
         self._passed_in: dict[tuple[Node, Lane], tuple[int | str, ...]] = {}
-        self._richest: dict[Node, int] = {}
+        self._rankings: dict[Node, Ranking] = {}
+        self._sorted: dict[Node, list[UnitState]] = {}
         self._eligible: list[tuple[Node, str, int]] = []
         self._must: set[Group] = set()
         """Open groups that are tried even though nothing is free: they are new, or may take back."""
@@ -47,7 +48,7 @@ class Contest:
         world = self._world
         self._serve_nominated()
         self._promote_overdue()
-        if world.waiting > 1 or (world.waiting and not world.ready):
+        if world.waiting > 1 or (world.waiting and not self._sure_to_be_tried()):
             self._ensure()
         self._open_claims()
         self._open_released()
@@ -57,6 +58,12 @@ class Contest:
         world.contest += 1
         world.ready.clear()
         world.ledger.released.clear()
+
+    def _sure_to_be_tried(self) -> bool:
+        """A unit that waits is new in its place: whatever its quota deserves, it has its turn now."""
+        contest = self._world.contest
+        groups = (group for lane in self._world.ready for group in lane.groups.values())
+        return any(group.opened == contest and group.park is None and group.top() is not None for group in groups)
 
     def _ensure(self) -> None:
         """Deserved is computed at most once per call."""
@@ -121,8 +128,25 @@ class Contest:
                 continue
             unit.blocked = blocked
             later = [other for other in line[served:] if other.nomination is not None]
-            if unit.nomination.claimed and self._search().lapsed(unit, later):
+            if not unit.nomination.claimed:
+                counts = self._smaller_nominee(unit, later)
+                if counts is not None:
+                    self._admit(unit, counts)
+            elif self._search().lapsed(unit, later):
                 self._lifecycle.lapse(unit)
+
+    def _smaller_nominee(self, unit: UnitState, later: Iterable[UnitState]) -> dict[str, int] | None:
+        """The size with which it could start if nothing were kept for itself and those after it."""
+        if unit.ask_least == unit.ask or self._limited(unit) is not None:
+            return None
+        ledger = self._world.ledger
+        aside = [(other.leaf, other.held) for other in (unit, *later) if other.leaf is not None]
+        for leaf, held in aside:
+            ledger.hold(leaf, held, -1)
+        counts = self._smaller(unit)
+        for leaf, held in aside:
+            ledger.hold(leaf, held)
+        return counts
 
     def _promote_overdue(self) -> None:
         """Room is kept for whoever was overtaken too long; at one node for one unit at a time."""
@@ -147,28 +171,25 @@ class Contest:
     def _compete(self) -> None:
         world = self._world
         contest = world.contest
-        serial = 0
-        heap: list[tuple[Key, int, Lane]] = []
+        heap: list[Entry] = []
         alone = len(world.ready) == 1
-        for lane in world.ready:
+        for serial, lane in enumerate(world.ready):
             for group in lane.groups.values():
                 if group.park is None and group.opened == contest:
                     self._must.add(group)
-            found = None if lane.blocker is not None else lane.first(contest)
-            if found is not None:
-                serial += 1
-                heap.append((() if alone else self._key(lane, found[1]), serial, lane))
+            entry = self._entry(lane, serial, alone)
+            if entry is not None:
+                heap.append(entry)
         heapify(heap)
         while heap:
-            key, serial, lane = heappop(heap)
-            found = None if lane.blocker is not None else lane.first(contest)
-            if found is None:
+            key, serial, lane, group, unit, version = heappop(heap)
+            assert unit.leaf is not None
+            if lane.blocker is not None:
                 continue
-            group, unit = found
-            if not alone:
-                fresh = self._key(lane, unit)
-                if fresh != key:
-                    heappush(heap, (fresh, serial, lane))
+            if not alone and _branch(unit.leaf).version != version:
+                entry = self._entry(lane, serial, alone)
+                if entry is not None and entry[0] != key:
+                    heappush(heap, entry)
                     continue
             if not self._try(group, unit, key):
                 group.opened = -1
@@ -180,9 +201,18 @@ class Contest:
                 self._must.discard(group)
             if self._exhausted():
                 return
-            found = lane.first(contest)
-            if found is not None:
-                heappush(heap, (() if alone else self._key(lane, found[1]), serial, lane))
+            entry = self._entry(lane, serial, alone)
+            if entry is not None:
+                heappush(heap, entry)
+
+    def _entry(self, lane: Lane, serial: int, alone: bool) -> Entry | None:
+        """The lane's first unit with its key, and the state of its branch for which the key is right."""
+        found = None if lane.blocker is not None else lane.first(self._world.contest)
+        if found is None:
+            return None
+        group, unit = found
+        assert unit.leaf is not None
+        return (() if alone else self._key(lane, unit), serial, lane, group, unit, _branch(unit.leaf).version)
 
     def _exhausted(self) -> bool:
         """Nothing that is open can fit any more: the rest of the lanes need not be looked at."""
@@ -216,8 +246,10 @@ class Contest:
         """Start it, make room for it, or park its group; False: it stays where it is."""
         world, leaf = self._world, unit.leaf
         assert leaf is not None
-        if group not in self._must and group.park is not None and group.park[0].free(group.park[1]) < group.park[2]:
-            return False
+        if group.park is not None and group.park[0].free(group.park[1]) < group.park[2]:
+            hopes = group in self._must and (group.lane.queue.spec.preempts or self._may_claim(unit))
+            if not hopes:
+                return False
         blocked = self._limited(unit)
         if blocked is None:
             blocked = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
@@ -269,6 +301,8 @@ class Contest:
         self._lifecycle.admit(unit, counts, protected_ms)
         assert unit.leaf is not None
         for node in unit.leaf.path[:-1]:
+            if node.parent in self._rankings:
+                self._rankings[node.parent].risen(node)
             if any(node.used.get(name, 0) > node.deserved.get(name, 0) for name in unit.charged):
                 world.claims_changed = True
                 break
@@ -307,9 +341,20 @@ class Contest:
 
     def _search(self) -> Search:
         world = self._world
-        return Search(
-            world.ledger, world.shares, self._victim_key, world.now_ms, lambda unit: unit.key in self._admitted
-        )
+        return Search(world.ledger, world.shares, self._ranking, self._victims, world.now_ms, self._admitted)
+
+    def _victims(self, node: Node) -> list[UnitState]:
+        """The units of a quota in the order in which they give back."""
+        found = self._sorted.get(node)
+        if found is None:
+            found = self._sorted[node] = sorted(node.units.values(), key=self._victim_key)
+        return found
+
+    def _ranking(self, parent: Node) -> Ranking:
+        found = self._rankings.get(parent)
+        if found is None:
+            found = self._rankings[parent] = Ranking(self._world.shares, parent)
+        return found
 
     def _victim_key(self, unit: UnitState) -> tuple[object, ...]:
         policy = self._world.plugins.victims
@@ -326,11 +371,9 @@ class Contest:
         plan: Plan | None = None
         cause = Cause.RECLAIMED
         search = self._search()
-        if world.shares.policy.entitles and unit.claims and not self._not_guaranteed(unit):
-            self._ensure()
-            if self._may_claim(unit):
-                world.claimants[lane] = None
-                plan = search.claim(unit)
+        if self._may_claim(unit) and not self._not_guaranteed(unit):
+            world.claimants[lane] = None
+            plan = search.claim(unit)
         if plan is None and lane.queue.spec.preempts and not self._not_guaranteed(unit):
             self._ensure()
             world.claimants[lane] = None
@@ -354,24 +397,29 @@ class Contest:
         return not unit.spec.preemptible and self._world.ledger.not_guaranteed(unit.leaf, unit.ask) is not None
 
     def _may_claim(self, unit: UnitState) -> bool:
-        """A quick look: within deserved at some level, or poorer than the richest branch there."""
-        leaf, ask, shares = unit.leaf, unit.ask, self._world.shares
+        """A quick look: is there a level at which it has the right, and somebody is richer?"""
+        world, leaf, ask = self._world, unit.leaf, unit.ask
+        policy = world.shares.policy
         assert leaf is not None
-        if all(
-            leaf.used.get(name, 0) - leaf.leaving.get(name, 0) + leaf.held.get(name, 0) + amount
-            <= leaf.deserved.get(name, 0)
-            for name, amount in ask.items()
-        ):
-            return True
-        if not shares.policy.claims_by_share:
+        if not policy.entitles or not unit.claims:
             return False
+        self._ensure()
+        entitled = True
         for node in leaf.path[:-1]:
-            parent = node.parent
-            assert parent is not None
-            richest = self._richest.get(parent)
-            if richest is None:
-                richest = self._richest[parent] = max(shares.share(child) for child in parent.children)
-            if shares.share_of(node, _plus(node.used, node.leaving, ask)) < richest:
+            used, leaving, held = node.used, node.leaving, node.held
+            guaranteed = True
+            after = dict(used)
+            for name, amount in ask.items():
+                total = used.get(name, 0) + amount
+                if leaving or held:
+                    total += held.get(name, 0) - leaving.get(name, 0)
+                after[name] = total
+                entitled = entitled and total <= node.deserved.get(name, 0)
+                guaranteed = guaranteed and total <= node.quota.min.get(name, 0)
+            if not entitled and not policy.claims_by_share:
+                return False
+            assert node.parent is not None
+            if guaranteed or world.shares.share_of(node, after) < self._ranking(node.parent).most:
                 return True
         return False
 
@@ -479,8 +527,6 @@ def _lanes_below(node: Node) -> Iterable[Lane]:
         yield from _lanes_below(child)
 
 
-def _plus(used: Amounts, leaving: Amounts, ask: Amounts) -> dict[str, int]:
-    total = {name: amount - leaving.get(name, 0) for name, amount in used.items()}
-    for name, amount in ask.items():
-        total[name] = total.get(name, 0) + amount
-    return total
+def _branch(leaf: Node) -> Node:
+    """The child of the root above (or at) this node."""
+    return leaf.path[-2] if len(leaf.path) > 1 else leaf

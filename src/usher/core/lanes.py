@@ -133,6 +133,7 @@ class QueueState:
             lane = self.lanes.get("")
             if lane is None:
                 lane = self.lanes[""] = Lane(self, None)
+            leaf.lanes[lane] = None
             return lane
         lane = self.lanes.get(leaf.name)
         if lane is None:

@@ -64,6 +64,7 @@ class Node:
         "sharer",
         "units",
         "used",
+        "version",
     )
 
     def __init__(self, quota: Quota, parent: Node | None) -> None:
@@ -92,6 +93,8 @@ class Node:
         self.factors: dict[str, int] | None = None
         self.scale = 1
         self.share = -1
+        self.version = 0
+        """Counts changes of what it uses and holds."""
 
     def free(self, resource: str) -> int:
         """What nobody uses or holds; huge where the node does not limit it."""
@@ -192,12 +195,12 @@ class Ledger:
                     if node.parent is not None:
                         continue
                     limit = 0
-                kept = sum(o.held.get(resource, 0) for o in holders if o.leaf is not None and node in o.leaf.path)
+                kept = _held_by(holders, node, resource)
                 taken = node.used.get(resource, 0)
                 if taken + kept + amount > limit:
                     check = "Held" if taken + amount <= limit else ("Max" if node.parent else "Capacity")
                     return Blocked(check, node.name, resource, amount, taken, kept, limit)
-        if self.floors and (stopped := self._kept_from(leaf, ask)):
+        if self.floors and (stopped := self._kept_from(leaf, ask, holders)):
             return stopped
         return self.not_guaranteed(leaf, ask) if fixed else None
 
@@ -246,13 +249,16 @@ class Ledger:
             delta = risen
         return growth
 
-    def _kept_from(self, leaf: Node, ask: Amounts) -> Blocked | None:
+    def _kept_from(self, leaf: Node, ask: Amounts, holders: list[UnitState] | None = None) -> Blocked | None:
+        """What quotas that do not lend keep; `holders`: only the room kept for these counts besides."""
         for node, rise in zip(leaf.path, self.kept_growth(leaf, ask), strict=True):
             for resource, amount in rise.items():
                 limit = node.limit.get(resource)
                 if limit is None:
                     continue
                 kept, held = node.kept.get(resource, 0), node.held.get(resource, 0)
+                if holders is not None:
+                    held = _held_by(holders, node, resource)
                 if kept + held + amount > limit:
                     return Blocked("Guaranteed", node.name, resource, amount, kept, held, limit)
         return None
@@ -264,6 +270,7 @@ class Ledger:
         for node in leaf.path:
             used = node.used
             node.share = -1
+            node.version += 1
             for resource, amount in amounts.items():
                 used[resource] = used.get(resource, 0) + amount
         if fixed:
@@ -276,6 +283,7 @@ class Ledger:
         for node in leaf.path:
             used = node.used
             node.share = -1
+            node.version += 1
             released[node] = None
             for resource, amount in amounts.items():
                 used[resource] -= amount
@@ -300,11 +308,14 @@ class Ledger:
 
     def hold(self, leaf: Node, amounts: Amounts, sign: int = 1) -> None:
         """Keep room; with -1 set it aside for a what-if, to be put back at once."""
+        for node in leaf.path:
+            node.version += 1
         _shift(leaf.path, "held", amounts, sign)
 
     def unhold(self, leaf: Node, amounts: Amounts) -> None:
         _shift(leaf.path, "held", amounts, -1)
         for node in leaf.path:
+            node.version += 1
             self.released[node] = None
 
     def leave(self, leaf: Node, amounts: Amounts) -> None:
@@ -313,6 +324,10 @@ class Ledger:
 
     def unleave(self, leaf: Node, amounts: Amounts) -> None:
         _shift(leaf.path, "leaving", amounts, -1)
+
+
+def _held_by(units: Iterable[UnitState], node: Node, resource: str) -> int:
+    return sum(unit.held.get(resource, 0) for unit in units if unit.leaf is not None and node in unit.leaf.path)
 
 
 def _shift(path: tuple[Node, ...], column: str, amounts: Amounts, sign: int) -> None:

@@ -11,7 +11,7 @@ poorer than the one it takes from), and gives while it is above. So a settled st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -40,6 +40,42 @@ class Plan:
     takes: tuple[Take, ...]
 
 
+class Ranking:
+    """The branches of one node, richest first; kept for one pass, in which shares rise by admissions."""
+
+    def __init__(self, shares: Shares, parent: Node) -> None:
+        self._shares = shares
+        self._heap = [(-shares.share(child), child.name, child) for child in parent.children]
+        heapify(self._heap)
+        self.most = -self._heap[0][0] if self._heap else 0
+        """At least the share of the richest."""
+
+    def risen(self, node: Node) -> None:
+        share = self._shares.share(node)
+        self.most = max(self.most, share)
+        heappush(self._heap, (-share, node.name, node))
+
+    def richest(self, besides: set[Node]) -> tuple[int, Node] | None:
+        """The richest branch that is not among these, those that leave counted as gone."""
+        heap = self._heap
+        aside = []
+        found = None
+        while heap:
+            negative, name, node = heappop(heap)
+            share = effective_share(self._shares, node)
+            if -negative != share:
+                if share < -negative:
+                    heappush(heap, (-share, name, node))
+                continue
+            aside.append((negative, name, node))
+            if node not in besides:
+                found = (share, node)
+                break
+        for entry in aside:
+            heappush(heap, entry)
+        return found
+
+
 class Search:
     """One look for victims; `protected_ms` afterwards says when a protection that stood in the way ends."""
 
@@ -47,17 +83,18 @@ class Search:
         self,
         ledger: Ledger,
         shares: Shares,
-        order: Callable[[UnitState], tuple[object, ...]],
+        ranking: Callable[[Node], Ranking],
+        victims: Callable[[Node], list[UnitState]],
         now_ms: int,
-        spared: Callable[[UnitState], bool],
+        spared: Container[str],
     ) -> None:
         self._ledger = ledger
         self._shares = shares
-        self._order = order
+        self._ranking = ranking
+        self._victims = victims
         self._now_ms = now_ms
         self._spared = spared
         self._takes: dict[str, Take] = {}
-        self._sorted: dict[Node, list[UnitState]] = {}
         self.protected_ms = 0
 
     # -- between quotas -------------------------------------------------------------------------------------------
@@ -94,35 +131,40 @@ class Search:
             return
         poorer = self._shares.share_of(own, self._with(own, ask))
         guaranteed = self._guaranteed(own, ask)
-        heap = [
-            (-self._effective_share(branch), branch.name, branch) for branch in ancestor.children if branch is not own
-        ]
-        heapify(heap)
-        while heap:
-            negative, _, branch = heappop(heap)
-            if not guaranteed and -negative <= poorer:
+        ranking = self._ranking(ancestor)
+        spent = {own}
+        while found := ranking.richest(spent):
+            share, branch = found
+            if not guaranteed and share <= poorer:
                 return
             lacking = self._shortage(leaf, ask)[index]
             if not lacking:
                 return
             allowed = partial(self._stays_richer, branch, None if entitled else poorer)
             take = self._pick(branch, lacking, allowed, whole)
-            if take is not None:
+            if take is None:
+                spent.add(branch)
+            else:
                 self._mark(take)
-                heappush(heap, (-self._effective_share(branch), branch.name, branch))
 
     def _pick(self, node: Node, lacking: Amounts, allowed: Callable[[Amounts], bool], whole: bool) -> Take | None:
         """The next unit below `node` to give back, if every node on the way is above deserved in what is lacking."""
         if not any(self._effective(node, resource) > node.deserved.get(resource, 0) for resource in lacking):
             return None
-        for child in sorted(node.children, key=lambda child: (-self._effective_share(child), child.name)):
+        for child in sorted(node.children, key=lambda child: (-effective_share(self._shares, child), child.name)):
             found = self._pick(child, lacking, allowed, whole)
             if found is not None:
                 return found
-        for unit in self._candidates(node):
+        refused: list[Amounts] = []
+        for unit in self._victims(node):
+            if unit.charged in refused:
+                continue
             take = self._offer(unit, lacking, whole)
-            if take is not None and allowed(take.amounts):
-                return take
+            if take is not None:
+                if allowed(take.amounts):
+                    return take
+                if take.grants is None:
+                    refused.append(take.amounts)
         return None
 
     # -- inside one quota -----------------------------------------------------------------------------------------
@@ -137,7 +179,7 @@ class Search:
         lowest = next(index for index, need in enumerate(short) if need)
         borrowed = [self._borrowed(node, unit.ask, 0) for node in leaf.path[:-1]]
         for whole in (False, True):
-            for victim in self._candidates(leaf):
+            for victim in self._victims(leaf):
                 lacking: dict[str, int] = {}
                 for need in self._shortage(leaf, unit.ask):
                     for resource, amount in need.items():
@@ -167,15 +209,9 @@ class Search:
 
     # -- candidates -----------------------------------------------------------------------------------------------
 
-    def _candidates(self, node: Node) -> list[UnitState]:
-        found = self._sorted.get(node)
-        if found is None:
-            found = self._sorted[node] = sorted(node.units.values(), key=self._order)
-        return found
-
     def _offer(self, unit: UnitState, lacking: Amounts, whole: bool) -> Take | None:
         """What this unit can give of what is lacking; elastic units give pods before they give themselves."""
-        if not unit.spec.preemptible or unit.evicting or unit.shrink_to is not None or self._spared(unit):
+        if not unit.spec.preemptible or unit.evicting or unit.shrink_to is not None or unit.key in self._spared:
             return None
         if not any(unit.charged.get(resource, 0) for resource in lacking):
             return None
@@ -284,11 +320,6 @@ class Search:
     def _effective(self, node: Node, resource: str) -> int:
         return node.used.get(resource, 0) - node.leaving.get(resource, 0)
 
-    def _effective_share(self, node: Node) -> int:
-        if not node.leaving:
-            return self._shares.share(node)
-        return self._shares.share_of(node, {name: self._effective(node, name) for name in node.used})
-
     def _with(self, node: Node, ask: Amounts) -> dict[str, int]:
         names = node.used.keys() | node.held.keys() | ask.keys()
         return {name: self._effective(node, name) + node.held.get(name, 0) + ask.get(name, 0) for name in names}
@@ -311,3 +342,10 @@ class Search:
             return True
         left = {name: self._effective(branch, name) - freed.get(name, 0) for name in branch.used}
         return self._shares.share_of(branch, left) > floor
+
+
+def effective_share(shares: Shares, node: Node) -> int:
+    """Its weighted dominant share, those that leave counted as gone."""
+    if not node.leaving:
+        return shares.share(node)
+    return shares.share_of(node, {name: amount - node.leaving.get(name, 0) for name, amount in node.used.items()})

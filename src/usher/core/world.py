@@ -194,7 +194,9 @@ class World:
         group = lane.group_for(unit, apart=bool(self.plugins.filters))
         group.add(unit)
         self.waiting += 1
-        if group.park is None or group.top() is unit:
+        if group.top() is unit:
+            group.unpark()
+        if group.park is None:
             self.open(lane)
             group.opened = self.contest
 
@@ -221,6 +223,7 @@ class World:
         unit.group = None
         self.waiting -= 1
         if headed:
+            group.unpark()
             group.opened = self.contest
             self.open(group.lane)
 
@@ -343,6 +346,7 @@ class World:
                 lane.blocker = None
                 self.open(lane)
                 for group in lane.groups.values():
+                    group.unpark()
                     group.opened = self.contest
 
 

@@ -1,0 +1,190 @@
+"""How fast the engine decides, and how much it remembers.
+
+Usage: python bench/engine.py [--waiting 1000,10000,100000,1000000] [--queues 30,1000] [--share drf] [--json FILE]
+
+A cluster that is full: every queue is a tenant with its own quota (weight 1) and a backlog of three shapes (small,
+medium, large, 70:20:10). In each round units complete and as many arrive, in batches of 100 events as a busy loop sees
+them; every admission is confirmed and marked ready. An operation is one admission or one completion. Beside it the
+latency of calls with a single event, and the memory per waiting unit beyond its decoded object (RSS is too coarse:
+tracemalloc of a second, smaller run).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import random
+import sys
+import time
+import tracemalloc
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from usher.core.commands import Admit, Evict
+from usher.core.engine import Engine
+from usher.core.events import CapacityChanged, Confirmed, Event, QueueChanged, Synced, UnitChanged, UnitFinished
+from usher.core.events import UnitGone, UnitReady, UnitStopped
+from usher.core.model import PodSet, Queue, Settings, Unit
+from usher.policies.registry import plugins
+
+GIB = 1 << 30
+SHAPES = ((1_000, GIB), (5_000, 5 * GIB), (20_000, 20 * GIB))
+MIXED = ((1_000, 4 * GIB), (4_000, 5 * GIB), (16_000, 40 * GIB))
+WEIGHTS = (70, 20, 10)
+BATCH = 100
+
+
+class Load:
+    """Makes units, and keeps a full cluster turning over."""
+
+    def __init__(self, queues: int, waiting: int, share: str, mixed: bool) -> None:
+        self.random = random.Random(1)
+        self.queues = queues
+        self.shapes = MIXED if mixed else SHAPES
+        self.engine = Engine(Settings(), plugins(share=share))
+        self.serial = 0
+        self.now_ms = 0
+        self.running: deque[str] = deque()
+        self.admissions = 0
+        self.evictions = 0
+        per_queue = max(4, 4_000 // queues)
+        capacity = {"cpu": queues * per_queue * 4_000, "memory": queues * per_queue * 4 * GIB}
+        events: list[Event] = [CapacityChanged(capacity), Synced()]
+        events += [QueueChanged(Queue(f"t{number}", "main")) for number in range(queues)]
+        self.settle(events)
+        self.units = list(self.make(waiting + 2 * queues * per_queue))
+        for start in range(0, len(self.units), 5_000):
+            self.settle([UnitChanged(unit) for unit in self.units[start : start + 5_000]])
+
+    def make(self, count: int) -> Iterator[Unit]:
+        for _ in range(count):
+            self.serial += 1
+            cpu, memory = self.random.choices(self.shapes, WEIGHTS)[0]
+            pods = PodSet("main", 1, {"cpu": cpu, "memory": memory})
+            namespace = f"t{self.random.randrange(self.queues)}"
+            yield Unit(namespace, f"j{self.serial}", (pods,), queue="main", created_ms=self.serial, seq=self.serial)
+
+    def step(self, events: list[Event]) -> list[Event]:
+        """One call; what must be answered."""
+        self.now_ms += 1
+        answers: list[Event] = []
+        for command in self.engine.handle(events, self.now_ms):
+            if isinstance(command, Admit):
+                self.admissions += 1
+                self.running.append(command.key)
+                answers.append(Confirmed(command.key, command.generation))
+                answers.append(UnitReady(command.key))
+            elif isinstance(command, Evict):
+                self.evictions += 1
+                answers.append(UnitStopped(command.key, command.generation))
+        return answers
+
+    def settle(self, events: list[Event]) -> None:
+        while events := self.step(events):
+            pass
+
+    def turn_over(self, operations: int) -> float:
+        """Seconds for so many admissions and completions."""
+        done = 0
+        pending: deque[Event] = deque()
+        clock = time.process_time
+        spent = 0.0
+        while done < operations:
+            batch: list[Event] = [pending.popleft() for _ in range(min(len(pending), BATCH // 2))]
+            while len(batch) < BATCH and self.running:
+                key = self.running.popleft()
+                batch += [UnitFinished(key, True), UnitGone(key)]
+                batch += [UnitChanged(unit) for unit in self.make(1)]
+                done += 1
+            before = self.admissions
+            begin = clock()
+            answers = self.step(batch)
+            spent += clock() - begin
+            pending.extend(answers)
+            done += self.admissions - before
+        return spent / done
+
+    def single(self, count: int) -> list[float]:
+        """Latency of calls with one event each."""
+        times: list[float] = []
+        clock = time.process_time
+        pending: deque[Event] = deque()
+        turn = 0
+        while len(times) < count:
+            if pending:
+                event = pending.popleft()
+            else:
+                turn += 1
+                if turn % 2 and self.running:
+                    key = self.running.popleft()
+                    pending.append(UnitGone(key))
+                    event = UnitFinished(key, True)
+                else:
+                    event = UnitChanged(next(self.make(1)))
+            begin = clock()
+            answers = self.step([event])
+            times.append(clock() - begin)
+            pending.extend(answers)
+        return sorted(times)
+
+
+def memory_per_unit(queues: int, share: str) -> float:
+    """Bytes per waiting unit beyond its decoded object."""
+    load = Load(queues, 1_000, share, mixed=False)
+    units = list(load.make(20_000))
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for start in range(0, len(units), 1_000):
+        load.step([UnitChanged(unit) for unit in units[start : start + 1_000]])
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return used / len(units)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--waiting", default="1000,10000,100000,1000000")
+    parser.add_argument("--queues", default="30,1000")
+    parser.add_argument("--share", default="drf")
+    parser.add_argument("--operations", type=int, default=20_000)
+    parser.add_argument("--mixed", action="store_true", help="shapes whose cpu and memory are not in proportion")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = []
+    header = ("queues", "waiting", "ops/s", "µs/op", "p50 ms", "p99 ms", "max ms", "evictions")
+    print(("{:>8}" * len(header)).format(*header), flush=True)
+    for queues in map(int, options.queues.split(",")):
+        for waiting in map(int, options.waiting.split(",")):
+            load = Load(queues, waiting, options.share, options.mixed)
+            gc.collect()
+            gc.freeze()
+            per_operation = load.turn_over(options.operations)
+            times = load.single(2_000)
+            gc.unfreeze()
+            row = {
+                "queues": queues,
+                "waiting": waiting,
+                "operations_per_s": round(1 / per_operation),
+                "us_per_operation": round(per_operation * 1e6, 1),
+                "single_p50_ms": round(times[len(times) // 2] * 1e3, 3),
+                "single_p99_ms": round(times[len(times) * 99 // 100] * 1e3, 3),
+                "single_max_ms": round(times[-1] * 1e3, 3),
+                "evictions": load.evictions,
+            }
+            rows.append(row)
+            print(("{:>8}" * len(row)).format(*row.values()), flush=True)
+    memory = {queues: round(memory_per_unit(queues, options.share)) for queues in map(int, options.queues.split(","))}
+    print("bytes per waiting unit beyond its decoded object:", memory)
+    if options.json:
+        provenance = {"python": sys.version.split()[0], "machine": platform.platform(), "share": options.share}
+        text = json.dumps({"provenance": provenance, "rows": rows, "bytes_per_waiting_unit": memory}, indent=1)
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
