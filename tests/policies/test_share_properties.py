@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from share_cases import fluid_drf, scaled_guarantees, splits, total
+from share_cases import RESOURCES, child, fluid_drf, scaled_guarantees, splits, total
 
 from usher.core.amounts import Amounts
 from usher.core.share import SharePolicy, Sharer
@@ -87,6 +87,32 @@ def test_the_order_of_the_children_does_not_matter(case: Split, data: st.DataObj
 @given(case=splits())
 def test_drf_is_less_than_one_unit_from_its_definition_in_fractions(case: Split) -> None:
     amount, among = case
+
+    for share, exact in zip(Drf().split(amount, among), fluid_drf(amount, among), strict=True):
+        assert all(abs(quantity - exact.get(resource, Fraction(0))) < 1 for resource, quantity in share.items())
+
+
+huge = st.integers(1, 7) | st.integers(1, 2**80)
+
+
+@some
+@given(
+    demands=st.lists(
+        st.lists(st.dictionaries(st.sampled_from(RESOURCES), huge, min_size=1), min_size=1, max_size=3),
+        min_size=2,
+        max_size=4,
+    ),
+    weights=st.tuples(*[st.sampled_from([1, 2, 10**9])] * 4),
+    least=st.dictionaries(st.sampled_from(RESOURCES), huge),
+    amount=st.fixed_dictionaries(dict.fromkeys(RESOURCES, st.sampled_from([7, 10**12 + 39, 2**61 - 1, 2**63 - 1]))),
+)
+def test_drf_keeps_its_precision_between_one_device_and_the_largest_numbers(
+    demands: list[list[dict[str, int]]], weights: tuple[int, ...], least: dict[str, int], amount: dict[str, int]
+) -> None:
+    among = [
+        child(f"t{n}", {tuple(sorted(vector)): vector for vector in vectors}, weights[n], least if n == 0 else None)
+        for n, vectors in enumerate(demands)
+    ]
 
     for share, exact in zip(Drf().split(amount, among), fluid_drf(amount, among), strict=True):
         assert all(abs(quantity - exact.get(resource, Fraction(0))) < 1 for resource, quantity in share.items())

@@ -13,9 +13,10 @@ the children one by one.
 
 **Numbers.** Everything is a whole number; there are no floats and no rounding that depends on the order of the
 children. Shares are counted in 1/(least common multiple of the amounts), so they compare exactly. Levels and rates
-carry so many more binary digits, chosen from the amounts and the weights, that all errors together stay far below
-2⁻³⁰ of a unit. To that an allocation is rounded (equal shares become equal numbers) before it is cut to whole units;
-what cutting leaves goes to the largest remainders, ties by name. None of these choices looks at demand, and rates
+are fixed-point numbers (their sum as fractions would have a denominator as long as the list of children), with so
+many binary digits, chosen from the amounts and the weights, that all errors together stay far below 2⁻³⁰ of a unit.
+To that an allocation is rounded (equal shares become equal numbers) before it is cut to whole units; what cutting
+leaves goes to the largest remainders, ties by name. None of these choices looks at how much is wanted, and rates
 depend on the direction of demand only: that is what `unmoved` builds on.
 
 **Edges.** Weight 0 gets its guarantee and nothing else. A resource that is missing or has amount zero is exhausted
@@ -150,7 +151,13 @@ class _Split:
         there = {resource: self.amount[resource] for resource in free if self.amount.get(resource, 0) > 0}
         common = lcm(*there.values())
         level_bits = 48 + sum([sharer.weight for sharer in self.sharers]).bit_length()
-        rate_bits = 64 + common.bit_length()
+        # An error in a scarce resource moves the level, and so what is given of the most plentiful one.
+        rate_bits = 64 + common.bit_length() + max(there.values(), default=1).bit_length()
+        mixed = any(len(self.sharers[place].demand) > 1 for place in self.others)
+        if mixed or self.guarantees:  # off its dominant resource a child may grow much faster than its level
+            level_bits += 96
+        if mixed:  # a signature may go on when a far larger one has stopped
+            rate_bits += 192
         steps = {resource: common // quantity for resource, quantity in there.items() if free[resource] > 0}
         return Scale(level_bits, rate_bits, level_bits + rate_bits, steps)
 

@@ -16,7 +16,7 @@ from usher.core.amounts import Amounts, Signature
 from usher.policies.share.parts import summed
 from usher.policies.share.ramps import Herd
 
-_COVER_BITS = 64
+_COVER_BITS = 128
 
 Line = tuple[int, int]
 """The share of a resource that a child has at the start, and how much more at the end of its way."""
