@@ -15,7 +15,7 @@ from usher.sim.problems import BadInputError
 
 MISSING = (
     "no capacity: add Node manifests (kubectl get nodes -o yaml), or say what the cluster has: "
-    "--capacity cpu=64,memory=256Gi"
+    "--capacity cpu=64,memory=256Gi (or --nodes FILE with a node list of the Alibaba GPU trace)"
 )
 
 

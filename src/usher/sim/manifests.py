@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 
 from usher.core.amounts import Amounts
 from usher.core.events import CapacityChanged, Event, QueueChanged, QueueGone, QuotaChanged, QuotaGone
-from usher.core.model import Quota
+from usher.core.model import Queue, Quota
 from usher.sim import capacity, documents
 from usher.sim.jobs import JobReader
-from usher.sim.objects import API_VERSION, GROUP, Manifest, collected, manifest
+from usher.sim.objects import API_VERSION, GROUP, SYSTEM_NAMESPACE, Manifest, collected, manifest
 from usher.sim.problems import Problems
 from usher.sim.queues import cycle, read_queue, read_quota
 from usher.sim.scenario import Answers, Scenario, Work
@@ -61,7 +61,8 @@ def load(paths: Sequence[str], defaults: Defaults, extra: Scenario | None = None
     problems = Problems()
     grouped = _grouped(documents.read(paths, problems), problems)
     read = _Loading(grouped, defaults, problems)
-    works, happenings, answers = read.works(), read.happenings(extra), read.answers()
+    works = read.works()
+    happenings, answers = read.happenings(works, extra), read.answers()
     if not any(isinstance(event, CapacityChanged) for _, event in happenings):
         problems.errors.append(capacity.MISSING)
     if not works and extra is None and not problems.errors:
@@ -145,7 +146,7 @@ class _Loading:
             found.extend((item, collected(item, self._problems, read)) for item in self._of[kind])
         return _with_own_names(found)
 
-    def happenings(self, extra: Scenario | None) -> list[tuple[int, Event]]:
+    def happenings(self, works: list[Work], extra: Scenario | None) -> list[tuple[int, Event]]:
         """Capacity, quotas and queues over time; what a trace brings gives way to what the manifests say."""
         found: list[tuple[int, Event]] = [*self._capacity()]
         quotas = self._versions("QueueQuota", lambda item: read_quota(item, self._namespaces))
@@ -154,7 +155,7 @@ class _Loading:
         for quota, arrives, leaves in quotas:
             found.append((arrives, QuotaChanged(quota)))
             found.extend([] if leaves is None else [(leaves, QuotaGone(quota.name))])
-        for queue, arrives, leaves in queues:
+        for queue, arrives, leaves in [*queues, *_default_queues(works, quotas, {queue.key for queue, _, _ in queues})]:
             found.append((arrives, QueueChanged(queue)))
             found.extend([] if leaves is None else [(leaves, QueueGone(queue.key))])
         names = {quota.name for quota, _, _ in quotas} | {queue.key for queue, _, _ in queues}
@@ -211,6 +212,21 @@ class _Loading:
             for item in self._of[kind]:
                 found.setdefault(item.namespace, {})
         return found
+
+
+def _default_queues(
+    works: list[Work], quotas: list[tuple[Quota, int, int | None]], taken: set[str]
+) -> list[tuple[Queue, int, int | None]]:
+    """A shared queue for each quota whose units name no queue, as the manager makes one for every quota."""
+    unnamed = [work.unit for work in works if not work.unit.queue]
+    named, namespaces = {unit.quota for unit in unnamed}, {unit.namespace for unit in unnamed if not unit.quota}
+    found: list[tuple[Queue, int, int | None]] = []
+    for quota, arrives, leaves in quotas:
+        queue = Queue(SYSTEM_NAMESPACE, quota.name, quota=quota.name, shared=True)
+        if queue.key not in taken and (quota.name in named or namespaces & quota.namespaces):
+            taken.add(queue.key)
+            found.append((queue, arrives, leaves))
+    return found
 
 
 def _name_of(event: Event) -> str:

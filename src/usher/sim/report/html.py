@@ -16,6 +16,7 @@ from usher.core.model import ROOT
 from usher.sim.durations import format_ms
 from usher.sim.outcome import Outcome
 from usher.sim.report import charts
+from usher.sim.report.text import means
 
 ROWS_MAX: Final = 40
 MESSAGES_MAX: Final = 40
@@ -95,7 +96,7 @@ def _tenants(outcome: Outcome) -> str:
             format_ms(row.waits.p50),
             format_ms(row.waits.p95),
             f"{row.service:.0%}",
-            _amounts({resource: round(mean) for resource, mean in row.used.items()}),
+            means(row.used),
         ]
         for row in ordered[:ROWS_MAX]
     ]

@@ -58,6 +58,18 @@ def shown(amounts: Amounts) -> str:
     return ", ".join(parts) or "-"
 
 
+def means(amounts: Mapping[str, float]) -> str:
+    """Mean amounts on one line, in what people count: cores, GiB, devices."""
+    parts = []
+    for name in sorted(amounts):
+        value = amounts[name] / 1000 if name == "cpu" else amounts[name]
+        unit = ""
+        if name in ("memory", "ephemeral-storage"):
+            value, unit = value / 2**30, "Gi"
+        parts.append(f"{name} {value:.1f}{unit}")
+    return ", ".join(parts) or "-"
+
+
 def _one(outcome: Outcome, timeline: int) -> list[list[str]]:
     return [
         _headline(outcome),
@@ -129,7 +141,7 @@ def _tenants(outcome: Outcome) -> list[str]:
     rows = [["TENANT", "UNITS", "FINISHED", "EVICTIONS", "WAIT MEAN", "P50", "P95", "SERVED", "USED (MEAN)"]]
     for row in sorted(outcome.tenants, key=lambda each: -each.units)[:ROWS_MAX]:
         waits = (row.waits.mean, row.waits.p50, row.waits.p95)
-        used = shown({resource: round(mean) for resource, mean in row.used.items()})
+        used = means(row.used)
         rows.append(
             [
                 row.name or "(none)",
