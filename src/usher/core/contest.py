@@ -33,7 +33,7 @@ class Contest:
     def __init__(self, world: World, lifecycle: Lifecycle) -> None:
         self._world = world
         self._lifecycle = lifecycle
-        self._admitted: set[str] = set()
+        self._admitted = set(world.cleared)
         self._failed: set[Group] = set()
         self._passed: dict[Node, Key] = {}
         self._passed_in: dict[tuple[Node, Lane], tuple[int | str, ...]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from usher.core import events as ev
-from usher.core.commands import Command, Evict, SetPhase, WakeAt
+from usher.core.commands import Command, Evict, Nominate, SetPhase, WakeAt
 from usher.core.contest import Contest
 from usher.core.explain import Explanation, explain
 from usher.core.lanes import QueueState
@@ -36,6 +36,8 @@ class Engine:
         self._unfinished: list[UnitState] = []
         """Restored while they were being evicted: they are told again."""
         self._woken_at: int | None = None
+        self._unsent: list[Command] = []
+        """What was found necessary before decisions could begin."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Synced: self._on_synced,
             ev.CapacityChanged: self._on_capacity_changed,
@@ -63,12 +65,14 @@ class Engine:
         """Take what happened, decide, and say what must be done."""
         world = self._world
         world.now_ms = max(now_ms, world.now_ms)
-        world.out = []
+        world.out = self._unsent
         for event in events:
             self._handlers[type(event)](event)
         if not self._synced:
             return []
+        self._unsent = []
         self._settle()
+        self._start_cleared()
         for unit in self._unfinished:
             if unit.evicting is not None and unit.key in world.units:
                 world.out.append(Evict(unit.key, unit.generation, unit.evicting))
@@ -76,6 +80,7 @@ class Engine:
         while (due := world.due()) is not None:
             self._remind(*due)
         Contest(world, self._lifecycle).run()
+        world.cleared.clear()
         for unit in world.newcomers.values():
             if unit.phase is Phase.NEW and not unit.grants:
                 unit.phase = after(unit.phase, Cause.NOT_ADMITTED)
@@ -134,15 +139,33 @@ class Engine:
             world.relay = False
             self._lay_anew()
         for unit in world.replace.values():
-            world.place(unit)
+            self._place_again(unit)
         world.replace.clear()
         if self._requests:
             self._ask_for_empty_queues()
+
+    def _place_again(self, unit: UnitState) -> None:
+        """Room that is kept for it stays kept if it still asks for the same in the same place."""
+        world, nomination = self._world, unit.nomination
+        if nomination is None or unit.leaf is None:
+            world.place(unit)
+            return
+        leaf, ask, overdue = unit.leaf, unit.ask, not nomination.claimed
+        world.drop_nomination(unit, starts=True)
+        world.place(unit)
+        if unit.group is not None and unit.leaf is leaf and unit.ask == ask:
+            node = world.ledger.nodes.get(nomination.node, world.ledger.root)
+            self._lifecycle.nominate(unit, node, nomination.claimed, nomination.since_ms)
+            return
+        world.out.append(Nominate(unit.key, None))
+        if overdue and unit.group is not None:
+            world.overdue[unit.key] = unit
 
     def _lay_anew(self) -> None:
         """Quotas, queues or capacity changed: a new tree, every charge and every place on it."""
         world = self._world
         nominations = [(unit, unit.nomination) for unit in world.nominated.values()]
+        overdue = list(world.overdue.values())
         world.nominated, world.claimants, world.ready = {}, {}, {}
         world.waiting = 0
         world.shared_queues = {queue.spec.name: key for key, queue in world.queues.items() if queue.spec.shared}
@@ -171,6 +194,9 @@ class Engine:
             if nomination is not None and unit.group is not None:
                 node = world.ledger.nodes.get(nomination.node, world.ledger.root)
                 self._lifecycle.nominate(unit, node, nomination.claimed, nomination.since_ms)
+            else:
+                world.out.append(Nominate(unit.key, None))
+        world.overdue.update((unit.key, unit) for unit in overdue if unit.group is not None)
         world.claims_changed = True
         self._drain()
 
@@ -238,12 +264,19 @@ class Engine:
         unit.spec = spec
         if not unit.grants:
             return
+        if leaf is not None and granted_amounts(spec, unit.grants) != unit.charged:
+            self._lifecycle.resized(unit, unit.grants)
         if not spec.active:
             self._lifecycle.evict(unit, Cause.DEACTIVATED)
+        if before.max_execution_ms != spec.max_execution_ms and unit.phase is not Phase.RESERVED:
+            self._lifecycle.time_execution(unit)
         wanted = {pods.name: pods.count for pods in spec.pod_sets}
+        for grant in unit.shrink_to or ():
+            wanted[grant.pod_set] = min(grant.count, wanted.get(grant.pod_set, 0))
         if spec.elastic and unit.evicting is None and any(g.count > wanted.get(g.pod_set, 0) for g in unit.grants):
             grants = tuple(Grant(g.pod_set, min(g.count, wanted.get(g.pod_set, 0))) for g in unit.grants)
-            self._lifecycle.shrink(unit, grants, Cause.PAUSED, unit.key)
+            if grants != unit.shrink_to:
+                self._lifecycle.shrink(unit, grants, Cause.PAUSED, unit.key)
 
     def _restore(self, unit: UnitState, stored: Stored) -> None:
         """Take up a unit where an earlier engine left it."""
@@ -252,7 +285,7 @@ class Engine:
         unit.generation = stored.generation
         unit.evictions, unit.retries, unit.ran_ms = stored.evictions, stored.retries, stored.ran_ms
         unit.inactive, unit.has_run = stored.inactive, stored.has_run
-        unit.claims = stored.has_run or not stored.retries
+        unit.claims = not stored.retries
         unit.admitted_ms = stored.admitted_ms
         unit.protected_ms = stored.admitted_ms + world.settings.protected_ms if stored.grants else 0
         if stored.phase is Phase.TIMEOUT_BACKOFF:
@@ -277,9 +310,8 @@ class Engine:
             self._unfinished.append(unit)
         elif unit.phase is Phase.DEQUEUED and world.settings.start_timeout_ms:
             world.remind(stored.admitted_ms + world.settings.start_timeout_ms, "start", unit.key, unit.generation)
-        if unit.phase is not Phase.RESERVED and unit.spec.max_execution_ms is not None:
-            left = max(0, unit.spec.max_execution_ms - unit.ran_ms)
-            world.remind(stored.admitted_ms + left, "execution", unit.key, unit.generation)
+        if unit.phase is not Phase.RESERVED:
+            self._lifecycle.time_execution(unit)
         world.relay = True
 
     def _on_unit_gone(self, event: ev.UnitGone) -> None:
@@ -358,8 +390,8 @@ class Engine:
         self._settle()
         unit.checks[event.check] = event.state
         match event.state:
-            case CheckState.READY if all(state is CheckState.READY for state in unit.checks.values()):
-                self._lifecycle.checks_ready(unit)
+            case CheckState.READY:
+                self._world.cleared[unit.key] = unit
             case CheckState.RETRY:
                 self._lifecycle.evict(unit, Cause.CHECK_RETRY)
             case CheckState.REJECTED:
@@ -367,11 +399,22 @@ class Engine:
             case _:
                 pass
 
+    def _start_cleared(self) -> None:
+        """Reserved units whose checks all agree, unless something else happened to them in the same batch."""
+        cleared = self._world.cleared
+        for key, unit in list(cleared.items()):
+            ready = all(state is CheckState.READY for state in unit.checks.values())
+            if unit.phase is Phase.RESERVED and unit.evicting is None and unit.grants and ready:
+                self._lifecycle.checks_ready(unit)
+            else:
+                del cleared[key]
+
     def _on_confirmed(self, event: ev.Confirmed) -> None:
         unit = self._holding(event.key)
         if unit is not None and event.generation == unit.generation and unit.assumed:
             unit.assumed = False
             unit.before_grow = None
+            unit.refusals = 0
             if unit.spec.elastic:
                 self._world.replace[unit.key] = unit
 
@@ -385,8 +428,8 @@ class Engine:
             unit.refusals += 1
             self._lifecycle.pause(unit)
             self._lifecycle.resized(unit, grants)
-        elif unit.checks:
-            self._lifecycle.evict(unit, Cause.START_TIMEOUT if unit.phase is Phase.DEQUEUED else Cause.CHECK_RETRY)
+        elif unit.checks and unit.phase is Phase.DEQUEUED:
+            self._lifecycle.evict(unit, Cause.START_TIMEOUT)
         else:
             self._lifecycle.forget(unit)
 
@@ -415,7 +458,8 @@ class Engine:
             case "start" if current and unit.phase is Phase.DEQUEUED:
                 self._lifecycle.evict(unit, Cause.START_TIMEOUT)
             case "execution" if current and unit.phase in (Phase.DEQUEUED, Phase.RUNNING):
-                self._lifecycle.evict(unit, Cause.MAXIMUM_EXECUTION_TIME)
+                if self._lifecycle.out_of_time(unit, world.now_ms - unit.admitted_ms):
+                    self._lifecycle.evict(unit, Cause.MAXIMUM_EXECUTION_TIME)
             case "recovery" if current and unit.unready_ms >= 0:
                 if world.now_ms - unit.unready_ms >= world.settings.recovery_timeout_ms:
                     self._lifecycle.evict(unit, Cause.RECOVERY_TIMEOUT)

@@ -11,7 +11,7 @@ Only the engine writes here; every change names the nodes that have room again i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -133,13 +133,14 @@ class Ledger:
         above = name
         while above and above != ROOT and above not in self.nodes:
             if above not in quotas:
-                self._refuse(chain, f"its parent {above} does not exist")
+                self._refuse(chain, chain[-1:], f"its parent {above} does not exist")
                 return
             if above in chain:
-                self._refuse(chain, f"it is its own ancestor: {' → '.join([*chain[chain.index(above) :], above])}")
+                circle = chain[chain.index(above) :]
+                self._refuse(chain, circle, f"it is its own ancestor: {' → '.join([*circle, above])}")
                 return
             if above in self.problems:
-                self._refuse(chain, f"its parent {above} takes no part")
+                self._refuse([*chain, above], [above], self.problems[above])
                 return
             chain.append(above)
             above = quotas[above].parent
@@ -150,9 +151,10 @@ class Ledger:
             self.nodes[link] = node
             parent = node
 
-    def _refuse(self, chain: Iterable[str], problem: str) -> None:
-        for link in chain:
-            self.problems[link] = problem
+    def _refuse(self, chain: list[str], faulty: Sequence[str], problem: str) -> None:
+        """Quotas of a chain that does not reach the root: those with a fault of their own, and those below them."""
+        for link, parent in zip(chain, [*chain[1:], ""], strict=True):
+            self.problems[link] = problem if link in faulty else f"its parent {parent} takes no part"
 
     def _keep_floors(self, node: Node) -> None:
         for child in node.children:

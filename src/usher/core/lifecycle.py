@@ -80,9 +80,17 @@ class Lifecycle:
         world = self._world
         world.out.append(Admit(unit.key, unit.generation, unit.charged_to, unit.grants))
         self._remind(world.settings.start_timeout_ms, "start", unit)
+        self.time_execution(unit)
+
+    def time_execution(self, unit: UnitState) -> None:
+        """Look again when its execution time is over."""
         if unit.spec.max_execution_ms is not None:
-            left = max(0, unit.spec.max_execution_ms - unit.ran_ms)
-            world.remind(world.now_ms + left, "execution", unit.key, unit.generation)
+            left_ms = max(0, unit.spec.max_execution_ms - unit.ran_ms)
+            self._world.remind(unit.admitted_ms + left_ms, "execution", unit.key, unit.generation)
+
+    def out_of_time(self, unit: UnitState, running_ms: int = 0) -> bool:
+        most_ms = unit.spec.max_execution_ms
+        return most_ms is not None and unit.ran_ms + running_ms >= most_ms
 
     def _remind(self, delay_ms: int, kind: str, unit: UnitState) -> None:
         if delay_ms > 0:
@@ -143,14 +151,21 @@ class Lifecycle:
         """It holds only this much now."""
         world, leaf = self._world, unit.leaf
         assert leaf is not None
-        if unit.leaving and unit.evicting is None:
+        if unit.leaving:
             world.ledger.unleave(leaf, unit.leaving)
             unit.leaving = {}
-        unit.shrink_to = unit.before_grow = None
+        if unit.shrink_to is not None:
+            least = {grant.pod_set: grant.count for grant in unit.shrink_to}
+            if all(grant.count <= least.get(grant.pod_set, 0) for grant in grants):
+                unit.shrink_to = None
+        unit.before_grow = None
         unit.grants = grants
         world.charge_to(unit, leaf, granted_amounts(unit.spec, grants))
         if unit.evicting is not None:
             self._leave(unit, unit.charged)
+        elif unit.shrink_to is not None:
+            rest = granted_amounts(unit.spec, unit.shrink_to)
+            self._leave(unit, {name: amount - rest.get(name, 0) for name, amount in unit.charged.items()})
         world.place(unit)
 
     def stopped(self, unit: UnitState) -> None:
@@ -165,6 +180,8 @@ class Lifecycle:
         unit.evictions += cause in TAKEN_BACK
         unit.phase = after(unit.phase, cause)
         unit.inactive = SET_ASIDE.get(cause, unit.inactive)
+        if self.out_of_time(unit):
+            unit.inactive = SET_ASIDE[Cause.MAXIMUM_EXECUTION_TIME]
         at_ms = 0
         if cause in BACKOFF_CAUSES:
             unit.claims = False

@@ -55,6 +55,8 @@ class World:
         """Lanes whose first unit had the right to take back but found nothing to take."""
         self.newcomers: dict[str, UnitState] = {}
         """Units that have not been tried yet."""
+        self.cleared: dict[str, UnitState] = {}
+        """Units whose checks agreed in this call: they start, and nobody takes them back at once."""
         self.waiting = 0
         """Units in lanes."""
         self.asking: dict[str, Node] = {}
