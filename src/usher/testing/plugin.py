@@ -17,6 +17,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,9 +82,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def control_plane_parts() -> Parts:
+def control_plane_parts(request: pytest.FixtureRequest) -> Parts:
     """The programs of a control plane, for tests that start one of their own."""
-    return find_parts()
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else nullcontext():
+        return find_parts()  # if they must be built, that is shown: it takes minutes
 
 
 @pytest.fixture(scope="session")
