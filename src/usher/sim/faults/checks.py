@@ -1,0 +1,135 @@
+"""What must hold in the cluster, whatever goes wrong: seen from outside the engine, with the pods that really run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from usher.core.commands import Admit, Command, Evict, Grow, Reserve
+from usher.core.engine import Engine
+from usher.core.model import ROOT, Grant, Quota, Settings
+from usher.core.phases import HOLDING, Phase
+from usher.sim.faults.store import Record, larger
+
+STRUCTURAL = frozenset(
+    {
+        "QueueMissing",
+        "QueueForbidden",
+        "QuotaMissing",
+        "QuotaNotLeaf",
+        "Inactive",
+        "QueueStopped",
+        "NeverFits",
+        "NotGuaranteed",
+        "Guaranteed",
+    }
+)
+"""Reasons for which a unit may wait for ever in a cluster where nothing runs."""
+
+
+class BrokenError(AssertionError):
+    """Something that must hold does not."""
+
+
+def admitted_or_evicted_once(commands: Sequence[Command]) -> None:
+    """No call both lets a unit in and throws it out."""
+    let_in = {command.key for command in commands if isinstance(command, Admit | Reserve | Grow)}
+    thrown_out = {command.key for command in commands if isinstance(command, Evict)}
+    if let_in & thrown_out:
+        raise BrokenError(f"one call admits and evicts {sorted(let_in & thrown_out)}")
+
+
+def within_limits(
+    commands: Sequence[Command],
+    records: Mapping[str, Record],
+    coming: Mapping[str, tuple[Grant, ...]],
+    quotas: Mapping[str, Quota],
+    limits: Mapping[str, int],
+) -> None:
+    """Whoever is let in fits, with everything that really runs or was promised, under every limit above it."""
+    for command in commands:
+        if not isinstance(command, Admit | Reserve | Grow) or command.key not in records:
+            continue
+        record = records[command.key]
+        if isinstance(command, Admit) and record.phase is Phase.RESERVED and record.generation == command.generation:
+            continue  # it fitted when its quota was reserved
+        quota = record.quota if isinstance(command, Grow) else command.quota
+        asked = amounts(record, command.grants)
+        for node in path(quota, quotas):
+            used: dict[str, int] = {}
+            for other in records.values():
+                promised = coming.get(other.key, ())
+                charged = command.quota if other is record and not isinstance(command, Grow) else other.quota
+                if node in path(charged, quotas) or (other is record):
+                    for resource, amount in amounts(other, larger(other.held(), promised)).items():
+                        used[resource] = used.get(resource, 0) + amount
+            limit = limits if node == ROOT else quotas[node].max
+            for resource, amount in asked.items():
+                most = limit.get(resource, 0 if node == ROOT else None)
+                if amount and most is not None and used[resource] > most:
+                    raise BrokenError(
+                        f"{type(command).__name__} {command.key}: {node} then has {used[resource]} of {most} {resource}"
+                    )
+
+
+def settled(engine: Engine, records: Mapping[str, Record]) -> None:
+    """With nothing under way, the store says what the engine thinks."""
+    for key, record in records.items():
+        view = engine.unit(key)
+        if view is None:
+            raise BrokenError(f"{key}: the engine has lost it")
+        ended = record.phase in (Phase.SUCCEED, Phase.FAILED)
+        phase = record.phase
+        if view.phase is not phase:
+            raise BrokenError(f"{key}: the engine says {view.phase!r}, the store {phase!r}")
+        if not ended and dict(_counts(view.grants)) != dict(_counts(record.grants)):
+            raise BrokenError(f"{key}: the engine granted {view.grants}, the store has {record.grants}")
+        if not ended and view.nominated != (record.nomination is not None):
+            raise BrokenError(f"{key}: nominated {view.nominated}, the store has {record.nomination}")
+        if record.pods and record.phase not in HOLDING:
+            raise BrokenError(f"{key}: pods {record.pods} in phase {record.phase!r}")
+    strangers = [unit for unit in engine.world.units if unit not in records]
+    if strangers:
+        raise BrokenError(f"the engine knows units that are gone: {strangers}")
+
+
+def everything_ran(engine: Engine, records: Mapping[str, Record], stopped: Iterable[str]) -> None:
+    """Nothing runs any more: whoever still waits could never run, and says so."""
+    full = set(stopped)
+    for key, record in records.items():
+        if record.succeeded is not None:
+            continue
+        explained = engine.explain(key)
+        blocked = explained.blocked if explained is not None else None
+        check = blocked.check if blocked is not None else ""
+        if check not in STRUCTURAL and key not in full:
+            said = explained.text() if explained is not None else "nothing"
+            raise BrokenError(f"{key}: never ran ({record.phase!r}, {check or 'no reason'}): {said}")
+
+
+def amounts(record: Record, grants: tuple[Grant, ...]) -> dict[str, int]:
+    """What these pods of a unit ask for."""
+    total: dict[str, int] = {}
+    requests = {pod_set.name: pod_set.request for pod_set in record.spec.pod_sets}
+    for grant in grants:
+        for resource, amount in requests.get(grant.pod_set, {}).items():
+            total[resource] = total.get(resource, 0) + amount * grant.count
+    return total
+
+
+def path(quota: str, quotas: Mapping[str, Quota]) -> list[str]:
+    """The quota and those above it; what is not in the tree is charged to the root only."""
+    names: list[str] = []
+    name = quota
+    while name in quotas and name not in names:
+        names.append(name)
+        name = quotas[name].parent
+    return [*names, ROOT] if not name else [ROOT]
+
+
+def root_limits(capacity: Mapping[str, int], settings: Settings) -> dict[str, int]:
+    above, below = settings.oversell
+    return {resource: amount * above // below for resource, amount in capacity.items()}
+
+
+def _counts(grants: tuple[Grant, ...]) -> list[tuple[str, int]]:
+    return [(grant.pod_set, grant.count) for grant in grants if grant.count]
