@@ -119,15 +119,16 @@ class Contest:
         for unit in line:
             assert unit.leaf is not None
             assert unit.nomination is not None
-            before = [other for other in line[:served] if other.nomination is not None]
-            fixed = not unit.spec.preemptible
-            blocked = self._limited(unit) or world.ledger.blocked_nominee(unit.leaf, unit.ask, before, fixed)
             served += 1
+            later = [other for other in line[served:] if other.nomination is not None]
+            blocked = self._limited(unit)
+            if blocked is None:
+                with world.ledger.without_holds((unit, *later)):
+                    blocked = world.ledger.blocked(unit.leaf, unit.ask, not unit.spec.preemptible)
             if blocked is None:
                 self._admit(unit, full_counts(unit.spec))
                 continue
             unit.blocked = blocked
-            later = [other for other in line[served:] if other.nomination is not None]
             if not unit.nomination.claimed:
                 counts = self._smaller_nominee(unit, later)
                 if counts is not None:
@@ -139,14 +140,8 @@ class Contest:
         """The size with which it could start if nothing were kept for itself and those after it."""
         if unit.ask_least == unit.ask or self._limited(unit) is not None:
             return None
-        ledger = self._world.ledger
-        aside = [(other.leaf, other.held) for other in (unit, *later) if other.leaf is not None]
-        for leaf, held in aside:
-            ledger.hold(leaf, held, -1)
-        counts = self._smaller(unit)
-        for leaf, held in aside:
-            ledger.hold(leaf, held)
-        return counts
+        with self._world.ledger.without_holds((unit, *later)):
+            return self._smaller(unit)
 
     def _promote_overdue(self) -> None:
         """Room is kept for whoever was overtaken too long; at one node for one unit at a time."""
@@ -434,13 +429,8 @@ class Contest:
         keeping = [other for other in world.nominated.values() if other.nomination and not other.nomination.claimed]
         if not keeping:
             return False
-        for other in keeping:
-            assert other.leaf is not None
-            world.ledger.hold(other.leaf, other.held, -1)
-        fits = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible) is None
-        for other in keeping:
-            assert other.leaf is not None
-            world.ledger.hold(other.leaf, other.held)
+        with world.ledger.without_holds(keeping):
+            fits = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible) is None
         if not fits:
             return False
         ends_ms = world.now_ms + unit.spec.max_execution_ms - unit.ran_ms

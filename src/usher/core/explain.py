@@ -84,7 +84,8 @@ def render(blocked: Blocked) -> str:
     where = "the cluster" if blocked.node == ROOT else f"quota {blocked.node}"
     match blocked.check:
         case "NeverFits":
-            return f"It asks for {asked} {resource}, and {where} has {limit} in all: it can never start."
+            kept = f", {format_amount(resource, blocked.held)} kept by quotas that do not lend" if blocked.held else ""
+            return f"It asks for {asked} {resource}, and {where} has {limit} in all{kept}: it can never start."
         case "NotGuaranteed":
             return (
                 f"It may not be preempted, so its {asked} {resource} must fit in the min of {where}: "

@@ -11,7 +11,8 @@ Only the engine writes here; every change names the nodes that have room again i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ class Node:
         "deserved",
         "factors",
         "fixed",
+        "floor",
         "held",
         "kept",
         "kept_below",
@@ -80,6 +82,8 @@ class Node:
         self.fixed: dict[str, int] = {}
         self.kept: dict[str, int] = {}
         self.kept_below: dict[str, int] = {}
+        self.floor: dict[str, int] = {}
+        """What it keeps while nothing runs."""
         self.units: dict[str, UnitState] = {}
         """Units charged to this very node."""
         self.lanes: dict[Lane, None] = {}
@@ -165,6 +169,7 @@ class Ledger:
         if not node.quota.lends:
             for resource, amount in node.quota.min.items():
                 node.kept[resource] = max(node.kept.get(resource, 0), amount)
+        node.floor = dict(node.kept)
 
     # -- checking -------------------------------------------------------------------------------------------------
 
@@ -187,25 +192,6 @@ class Ledger:
             return stopped
         return self.not_guaranteed(leaf, ask) if fixed else None
 
-    def blocked_nominee(self, leaf: Node, ask: Amounts, before: Iterable[UnitState], fixed: bool) -> Blocked | None:
-        """As `blocked`, for a unit that has a nomination: only the holds of those before it count."""
-        holders = list(before)
-        for node in leaf.path:
-            for resource, amount in ask.items():
-                limit = node.limit.get(resource)
-                if limit is None:
-                    if node.parent is not None:
-                        continue
-                    limit = 0
-                kept = _held_by(holders, node, resource)
-                taken = node.used.get(resource, 0)
-                if taken + kept + amount > limit:
-                    check = "Held" if taken + amount <= limit else ("Max" if node.parent else "Capacity")
-                    return Blocked(check, node.name, resource, amount, taken, kept, limit)
-        if self.floors and (stopped := self._kept_from(leaf, ask, holders)):
-            return stopped
-        return self.not_guaranteed(leaf, ask) if fixed else None
-
     def never_fits(self, leaf: Node, ask: Amounts, fixed: bool = False) -> Blocked | None:
         """The node that would stop `ask` even if nothing else ran."""
         for node in leaf.path:
@@ -217,6 +203,8 @@ class Ledger:
                     limit = 0
                 if amount > limit:
                     return Blocked("NeverFits", node.name, resource, amount, 0, 0, limit)
+        if self.floors and (stopped := self._never_left(leaf, ask)):
+            return stopped
         if fixed:
             for node in leaf.path[:-1]:
                 for resource, amount in ask.items():
@@ -234,35 +222,61 @@ class Ledger:
                     return Blocked("NotGuaranteed", node.name, resource, amount, taken, 0, guaranteed)
         return None
 
-    def kept_growth(self, leaf: Node, ask: Amounts) -> list[dict[str, int]]:
-        """By node of the path: how much more it would withhold from its parent with `ask`."""
-        growth: list[dict[str, int]] = []
-        delta = dict(ask)
-        for node in leaf.path:
-            risen: dict[str, int] = {}
-            for resource, amount in delta.items():
-                below = node.kept_below.get(resource, 0) + amount
-                rise = below - node.kept.get(resource, 0)
-                if not node.quota.lends:
-                    rise = max(below, node.quota.min.get(resource, 0)) - node.kept.get(resource, 0)
-                if rise > 0:
-                    risen[resource] = rise
-            growth.append(risen)
-            delta = risen
-        return growth
+    def withheld(self, leaf: Node, ask: Amounts, gone: bool) -> list[dict[str, tuple[int, int]]]:
+        """By node of the path: what it would withhold from its parent with `ask`, and how much more that is than now.
 
-    def _kept_from(self, leaf: Node, ask: Amounts, holders: list[UnitState] | None = None) -> Blocked | None:
-        """What quotas that do not lend keep; `holders`: only the room kept for these counts besides."""
-        for node, rise in zip(leaf.path, self.kept_growth(leaf, ask), strict=True):
-            for resource, amount in rise.items():
+        Room that is kept counts as used; with `gone`, what was told to leave counts as free. A quota that does not
+        lend withholds its `min` whoever leaves it.
+        """
+        found: list[dict[str, tuple[int, int]]] = []
+        below: dict[str, tuple[int, int]] = {}
+        for node in leaf.path:
+            level: dict[str, tuple[int, int]] = {}
+            for resource, amount in ask.items():
+                now = self._kept_after(node, resource, gone)
+                total, rise = below.get(resource, (0, amount))
+                total = self._own_and_below(node, resource, gone) + rise
+                if not node.quota.lends:
+                    total = max(total, node.quota.min.get(resource, 0))
+                level[resource] = (total, total - now)
+            found.append(level)
+            below = level
+        return found
+
+    def _own_and_below(self, node: Node, resource: str, gone: bool) -> int:
+        total = _spoken(node, resource, gone)
+        for child in node.children:
+            total += self._kept_after(child, resource, gone) - _spoken(child, resource, gone)
+        return total
+
+    def _kept_after(self, node: Node, resource: str, gone: bool) -> int:
+        if resource not in node.held and not (gone and resource in node.leaving):
+            return node.kept.get(resource, 0)
+        total = self._own_and_below(node, resource, gone)
+        return total if node.quota.lends else max(total, node.quota.min.get(resource, 0))
+
+    def _kept_from(self, leaf: Node, ask: Amounts) -> Blocked | None:
+        for node, level in zip(leaf.path, self.withheld(leaf, ask, gone=False), strict=True):
+            for resource, (total, rise) in level.items():
                 limit = node.limit.get(resource)
-                if limit is None:
-                    continue
-                kept, held = node.kept.get(resource, 0), node.held.get(resource, 0)
-                if holders is not None:
-                    held = _held_by(holders, node, resource)
-                if kept + held + amount > limit:
-                    return Blocked("Guaranteed", node.name, resource, amount, kept, held, limit)
+                if limit is not None and rise > 0 and total > limit:
+                    amount = ask[resource]
+                    return Blocked("Guaranteed", node.name, resource, amount, total - amount, 0, limit)
+        return None
+
+    def _never_left(self, leaf: Node, ask: Amounts) -> Blocked | None:
+        """The node at which `ask` does not fit beside what quotas that do not lend keep even while idle."""
+        for resource, amount in ask.items():
+            total = amount
+            for node in leaf.path:
+                if not node.quota.lends:
+                    total = max(total, node.quota.min.get(resource, 0))
+                limit = node.limit.get(resource)
+                rise = total - node.floor.get(resource, 0)
+                if limit is not None and rise > 0 and total > limit:
+                    return Blocked("NeverFits", node.name, resource, amount, 0, total - amount, limit)
+                if node.parent is not None:
+                    total = rise + sum(child.floor.get(resource, 0) for child in node.parent.children)
         return None
 
     # -- changing -------------------------------------------------------------------------------------------------
@@ -308,11 +322,21 @@ class Ledger:
                     rest[resource] = moved
             delta = rest
 
-    def hold(self, leaf: Node, amounts: Amounts, sign: int = 1) -> None:
-        """Keep room; with -1 set it aside for a what-if, to be put back at once."""
+    def hold(self, leaf: Node, amounts: Amounts) -> None:
+        """Keep room."""
         for node in leaf.path:
             node.version += 1
-        _shift(leaf.path, "held", amounts, sign)
+        _shift(leaf.path, "held", amounts, 1)
+
+    @contextmanager
+    def without_holds(self, units: Iterable[UnitState]) -> Iterator[None]:
+        """What if no room were kept for these?"""
+        aside = [(unit.leaf.path, unit.held) for unit in units if unit.leaf is not None]
+        for path, held in aside:
+            _shift(path, "held", held, -1)
+        yield
+        for path, held in aside:
+            _shift(path, "held", held, 1)
 
     def unhold(self, leaf: Node, amounts: Amounts) -> None:
         _shift(leaf.path, "held", amounts, -1)
@@ -328,8 +352,9 @@ class Ledger:
         _shift(leaf.path, "leaving", amounts, -1)
 
 
-def _held_by(units: Iterable[UnitState], node: Node, resource: str) -> int:
-    return sum(unit.held.get(resource, 0) for unit in units if unit.leaf is not None and node in unit.leaf.path)
+def _spoken(node: Node, resource: str, gone: bool) -> int:
+    taken = node.used.get(resource, 0) + node.held.get(resource, 0)
+    return taken - node.leaving.get(resource, 0) if gone else taken
 
 
 def _shift(path: tuple[Node, ...], column: str, amounts: Amounts, sign: int) -> None:

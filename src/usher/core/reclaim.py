@@ -284,7 +284,7 @@ class Search:
 
     def _shortage(self, leaf: Node, ask: Amounts) -> list[dict[str, int]]:
         """By node of the path: what is missing once everything that is leaving has gone."""
-        growth = self._ledger.kept_growth(leaf, ask) if self._ledger.floors else None
+        withheld = self._ledger.withheld(leaf, ask, gone=True) if self._ledger.floors else None
         short: list[dict[str, int]] = []
         for index, node in enumerate(leaf.path):
             need: dict[str, int] = {}
@@ -294,11 +294,10 @@ class Search:
                     if node.parent is not None:
                         continue
                     limit = 0
-                spoken = node.held.get(resource, 0) - node.leaving.get(resource, 0) - limit
-                missing = node.used.get(resource, 0) + amount + spoken
-                rise = growth[index].get(resource, 0) if growth else 0
-                if rise:
-                    missing = max(missing, node.kept.get(resource, 0) + rise + spoken)
+                spoken = node.held.get(resource, 0) - node.leaving.get(resource, 0)
+                missing = node.used.get(resource, 0) + spoken + amount - limit
+                if withheld is not None and withheld[index][resource][1] > 0:
+                    missing = max(missing, withheld[index][resource][0] - limit)
                 if missing > 0:
                     need[resource] = missing
             short.append(need)
@@ -307,15 +306,8 @@ class Search:
     def lapsed(self, unit: UnitState, later: Sequence[UnitState]) -> bool:
         """The room that a claim was promised will not come any more; what is kept for later ones does not count."""
         assert unit.leaf is not None
-        aside = [unit, *later]
-        for other in aside:
-            assert other.leaf is not None
-            self._ledger.hold(other.leaf, other.held, -1)
-        short = any(self._shortage(unit.leaf, unit.ask))
-        for other in aside:
-            assert other.leaf is not None
-            self._ledger.hold(other.leaf, other.held)
-        return short
+        with self._ledger.without_holds((unit, *later)):
+            return any(self._shortage(unit.leaf, unit.ask))
 
     def _effective(self, node: Node, resource: str) -> int:
         return node.used.get(resource, 0) - node.leaving.get(resource, 0)
