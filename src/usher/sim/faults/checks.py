@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from usher.core.amounts import add
 from usher.core.commands import Admit, Command, Evict, Grow, Reserve
 from usher.core.engine import Engine
-from usher.core.model import ROOT, Grant, Quota, Settings
+from usher.core.model import ROOT, Grant, PodSet, Quota, Settings
 from usher.core.phases import HOLDING, Phase
 from usher.sim.faults.store import Record, larger
 
@@ -20,7 +21,6 @@ STRUCTURAL = frozenset(
         "QueueStopped",
         "NeverFits",
         "NotGuaranteed",
-        "Guaranteed",
     }
 )
 """Reasons for which a unit may wait for ever in a cluster where nothing runs."""
@@ -56,19 +56,20 @@ def within_limits(
         asked = amounts(record, command.grants)
         for node in path(quota, quotas):
             used: dict[str, int] = {}
+            holders: dict[str, dict[str, int]] = {}
             for other in records.values():
-                promised = coming.get(other.key, ())
+                promised = coming.get(other.key, ()) if other.succeeded is None else ()
                 charged = command.quota if other is record and not isinstance(command, Grow) else other.quota
-                if node in path(charged, quotas) or (other is record):
-                    for resource, amount in amounts(other, larger(other.held(), promised)).items():
-                        used[resource] = used.get(resource, 0) + amount
+                if node in path(charged, quotas) or other is record:
+                    holders[other.key] = amounts(other, larger(other.held(), promised))
+                    add(used, holders[other.key])
             limit = limits if node == ROOT else quotas[node].max
             for resource, amount in asked.items():
                 most = limit.get(resource, 0 if node == ROOT else None)
-                if amount and most is not None and used[resource] > most:
-                    raise BrokenError(
-                        f"{type(command).__name__} {command.key}: {node} then has {used[resource]} of {most} {resource}"
-                    )
+                if amount and most is not None and used.get(resource, 0) > most:
+                    who = {key: holder[resource] for key, holder in holders.items() if holder.get(resource)}
+                    what = f"{type(command).__name__} {command.key}"
+                    raise BrokenError(f"{what}: {node} then has {used[resource]} of {most} {resource}: {who}")
 
 
 def settled(engine: Engine, records: Mapping[str, Record]) -> None:
@@ -92,24 +93,48 @@ def settled(engine: Engine, records: Mapping[str, Record]) -> None:
         raise BrokenError(f"the engine knows units that are gone: {strangers}")
 
 
-def everything_ran(engine: Engine, records: Mapping[str, Record], stopped: Iterable[str]) -> None:
+def everything_ran(
+    engine: Engine, records: Mapping[str, Record], quotas: Mapping[str, Quota], limits: Mapping[str, int]
+) -> None:
     """Nothing runs any more: whoever still waits could never run, and says so."""
-    full = set(stopped)
     for key, record in records.items():
         if record.succeeded is not None:
             continue
-        explained = engine.explain(key)
+        explained, view = engine.explain(key), engine.unit(key)
         blocked = explained.blocked if explained is not None else None
         check = blocked.check if blocked is not None else ""
-        if check not in STRUCTURAL and key not in full:
+        alone = view is not None and fits_alone(record, view.quota, quotas, limits)
+        if check not in STRUCTURAL and alone:
             said = explained.text() if explained is not None else "nothing"
             raise BrokenError(f"{key}: never ran ({record.phase!r}, {check or 'no reason'}): {said}")
+
+
+def fits_alone(record: Record, quota: str, quotas: Mapping[str, Quota], limits: Mapping[str, int]) -> bool:
+    """Whether the least it can start with fits in an empty cluster, beside what others keep that do not lend."""
+    least = amounts(record, tuple(_least(pod_set) for pod_set in record.known.pod_sets))
+    above = path(quota, quotas)
+    for node in above:
+        limit = limits if node == ROOT else quotas[node].max
+        for resource, amount in least.items():
+            most = limit.get(resource, 0 if node == ROOT else amount)
+            kept = sum(
+                other.min.get(resource, 0)
+                for name, other in quotas.items()
+                if not other.lends and name not in above and node in path(name, quotas)
+            )
+            if amount and amount > most - kept:
+                return False
+    return True
+
+
+def _least(pod_set: PodSet) -> Grant:
+    return Grant(pod_set.name, pod_set.count if pod_set.min_count is None else min(pod_set.count, pod_set.min_count))
 
 
 def amounts(record: Record, grants: tuple[Grant, ...]) -> dict[str, int]:
     """What these pods of a unit ask for."""
     total: dict[str, int] = {}
-    requests = {pod_set.name: pod_set.request for pod_set in record.spec.pod_sets}
+    requests = {pod_set.name: pod_set.request for pod_set in record.known.pod_sets}
     for grant in grants:
         for resource, amount in requests.get(grant.pod_set, {}).items():
             total[resource] = total.get(resource, 0) + amount * grant.count

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from random import Random
 
@@ -16,7 +17,7 @@ from usher.core import commands as c
 from usher.core import events as e
 from usher.core.engine import Engine
 from usher.core.invariants import violations
-from usher.core.model import CheckState, Grant, Queue, Quota, Settings
+from usher.core.model import CheckState, Grant, Queue, Quota, Settings, Unit
 from usher.core.phases import HOLDING, Cause, Phase
 from usher.policies.registry import plugins
 from usher.sim.faults import checks
@@ -125,8 +126,11 @@ class Harness:
         at = max(self.later(), self._told.get(key, 0)) if key else self.now
         self._told[key] = at
         twice = self.rng.random() < self.faults.doubled
+        record = self.records.get(key)
 
         def arrive() -> None:
+            if isinstance(event, e.UnitChanged) and record is not None:
+                record.known = event.unit
             self._events += [event, event] if twice else [event]
 
         self.plan(at, arrive, process=True)
@@ -143,6 +147,8 @@ class Harness:
         listed += [e.QuotaChanged(quota) for quota in self.quotas.values()]
         listed += [e.QueueChanged(queue) for queue in self.queues.values()]
         listed += [e.UnitChanged(record.spec, record.stored()) for record in self.records.values()]
+        for record in self.records.values():
+            record.known = record.spec
         self.rng.shuffle(listed)
         self._events = listed
         if self.rng.random() < 0.5:
@@ -181,17 +187,18 @@ class Harness:
                 self.taken_back += command.cause in (Cause.RECLAIMED, Cause.PREEMPTED)
             self._written[command.key] = at
             record = self.records.get(command.key)
-            self.plan(at, lambda do=command, to=record: self._carry_out(do, to), process=True)  # type: ignore[misc]
+            based_on = record.known if record is not None else None
+            self.plan(at, partial(self._carry_out, command, record, based_on), process=True)
 
     def _wake(self) -> None:
         self._wake_at = None
 
-    def _carry_out(self, command: c.Command, record: Record | None) -> None:
+    def _carry_out(self, command: c.Command, record: Record | None, based_on: Unit | None) -> None:
         if record is None or self.records.get(record.key) is not record:
             return
         match command:
             case c.Admit() | c.Reserve() | c.Grow():
-                self._let_in(command, record)
+                self._let_in(command, record, record.spec == based_on)
             case c.Evict():
                 self._evict(command, record)
             case c.Shrink():
@@ -204,10 +211,10 @@ class Harness:
             case _:
                 raise checks.BrokenError(f"nobody carries out {command}")
 
-    def _let_in(self, command: c.Admit | c.Reserve | c.Grow, record: Record) -> None:
+    def _let_in(self, command: c.Admit | c.Reserve | c.Grow, record: Record, current: bool) -> None:
         self._coming.pop(command.key, None)
         chance = self.rng.random()
-        refused = not record.takes(command) or chance < self.faults.refused
+        refused = not current or not record.takes(command) or chance < self.faults.refused
         lost = self.faults.refused <= chance < self.faults.refused + self.faults.lost
         late = self.rng.random() < self.faults.late
         if refused or lost:
@@ -229,6 +236,7 @@ class Harness:
     def _apply(self, command: c.Admit | c.Reserve | c.Grow, record: Record) -> None:
         if isinstance(command, c.Grow):
             record.grants = record.pods = command.grants
+            record.nomination = None
             return
         record.write_admission(command, self.now)
         if isinstance(command, c.Reserve):
@@ -240,7 +248,8 @@ class Harness:
     def _ask(self, record: Record, check: str) -> None:
         """A check controller of its own answers in the store, some time or never."""
         generation, uid = record.generation, record.uid
-        state = self.rng.choice([CheckState.READY] * 8 + [CheckState.RETRY, CheckState.REJECTED])
+        states = [CheckState.READY] * 8 + ([CheckState.RETRY, CheckState.REJECTED] if self.faults.delay_ms else [])
+        state = self.rng.choice(states)
         if self.faults.delay_ms and self.rng.random() < 0.1 and self.settings.check_timeout_ms:
             return
 
@@ -267,6 +276,14 @@ class Harness:
         self.tell(e.UnitReady(record.key), record.key)
         if not self.endless:
             self.run_on(record)
+
+    def recover(self, record: Record) -> None:
+        """Pods that were lost are back, some time."""
+        self._of_spell(record, self.later(), lambda: self._back(record))
+
+    def _back(self, record: Record) -> None:
+        record.ready = True
+        self.tell(e.UnitReady(record.key), record.key)
 
     def run_on(self, record: Record) -> None:
         """Its job ends after its time."""
@@ -301,7 +318,7 @@ class Harness:
         if command.generation != record.generation or record.evicting or record.succeeded is not None:
             return
         if not record.resumed:
-            self.plan(self.now + 500, lambda: self._carry_out(command, record), process=True)
+            self.plan(self.now + 500, partial(self._carry_out, command, record, None), process=True)
             return
 
         def gone() -> None:
@@ -319,6 +336,11 @@ class Harness:
         self.records[record.key] = record
         self._written.pop(record.key, None)
         self.tell(e.UnitChanged(record.spec), record.key)
+
+    def change(self, record: Record, spec: Unit) -> None:
+        """Its owner writes something else."""
+        record.spec = spec
+        self.tell(e.UnitChanged(spec), record.key)
 
     def finish(self, record: Record, succeeded: bool = True) -> None:
         record.succeeded, record.pods, record.ready = succeeded, (), False

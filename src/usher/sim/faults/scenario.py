@@ -109,6 +109,7 @@ class _Course:
             (5, self._change_queue),
             (2, self._delete_queue),
             (3, self._change_capacity),
+            (2, self._list_again),
             (6, self.harness.crash),
         ]
         chosen = self.rng.choices([action for _, action in actions], [weight for weight, _ in actions])[0]
@@ -124,7 +125,7 @@ class _Course:
             return
         made = generate.unit(rng, namespace, name, harness.now, self._names)
         runs_ms = rng.choice([0, 1_000, 5_000, 20_000, 60_000])
-        harness.add(Record(made, uid=0, runs_ms=runs_ms))
+        harness.add(Record(made, made, uid=0, runs_ms=runs_ms))
 
     def _some(self, holding: bool = False) -> Record | None:
         records = self.harness.holding() if holding else list(self.harness.records.values())
@@ -136,8 +137,7 @@ class _Course:
         if record is not None:
             known = self.harness.engine.unit(record.key)
             holds = record.phase in HOLDING or (known is not None and bool(known.grants))
-            record.spec = generate.changed(self.rng, record.spec, holds)
-            self.harness.tell(e.UnitChanged(record.spec), record.key)
+            self.harness.change(record, generate.changed(self.rng, record.spec, holds))
 
     def _delete_unit(self) -> None:
         record = self._some()
@@ -164,6 +164,8 @@ class _Course:
         if record is not None and record.ready:
             record.ready = False
             self.harness.tell(e.UnitUnready(record.key), record.key)
+            if self.rng.random() < 0.5:
+                self.harness.recover(record)
 
     def _pause(self) -> None:
         record = self._some(holding=True)
@@ -197,8 +199,20 @@ class _Course:
             self.harness.tell(e.QueueGone(key))
 
     def _change_capacity(self) -> None:
+        """Sometimes a node is only away for a while: then shares go on as before."""
+        shared = dict(self.harness.capacity) if self.rng.random() < 0.2 else None
         self.harness.capacity = generate.capacity(self.rng)
-        self.harness.tell(e.CapacityChanged(dict(self.harness.capacity)))
+        self.harness.tell(e.CapacityChanged(dict(self.harness.capacity), shared))
+
+    def _list_again(self) -> None:
+        """A watch broke: everything is told again, and nothing must come of it."""
+        harness = self.harness
+        for record in harness.records.values():
+            harness.tell(e.UnitChanged(record.spec, record.stored()), record.key)
+        for quota in harness.quotas.values():
+            harness.tell(e.QuotaChanged(quota))
+        for queue in harness.queues.values():
+            harness.tell(e.QueueChanged(queue))
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -225,7 +239,7 @@ class _Course:
             self._step()
         while harness.under_way:
             self._step()
-        if harness.taken_back - before > len(harness.records):
+        if harness.taken_back > before:
             raise checks.BrokenError(f"{harness.taken_back - before} units were taken back in a settled state")
         checks.settled(harness.engine, harness.records)
 
@@ -234,14 +248,15 @@ class _Course:
         harness = self.harness
         harness.endless = False
         for record in harness.records.values():
-            if record.ready and record.succeeded is None:
+            if record.resumed and record.succeeded is None:
                 harness.run_on(record)
         while harness.next_ms() is not None and not self._all_ended():
             self._step()
         while harness.under_way:
             self._step()
         checks.settled(harness.engine, harness.records)
-        checks.everything_ran(harness.engine, harness.records, ())
+        limits = checks.root_limits(harness.capacity, harness.settings)
+        checks.everything_ran(harness.engine, harness.records, harness.quotas, limits)
 
     def _all_ended(self) -> bool:
         return all(record.phase in (Phase.SUCCEED, Phase.FAILED) for record in self.harness.records.values())

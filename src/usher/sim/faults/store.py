@@ -19,6 +19,8 @@ class Record:
     """One unit and its job."""
 
     spec: Unit
+    known: Unit
+    """As the engine was told last; a write that rests on another one is refused, as by a resourceVersion."""
     uid: int
     runs_ms: int
     phase: Phase = Phase.NEW
