@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
+from usher.core.amounts import Amounts
 from usher.core.lanes import Group, Lane
 from usher.core.ledger import Blocked, Node
 from usher.core.lifecycle import Lifecycle
@@ -91,15 +92,46 @@ class Contest:
     def _open_claims(self) -> None:
         """Lanes whose right to take back may have changed: they are tried even though nothing is free."""
         world, shares = self._world, self._world.shares
-        changed = world.claims_changed or shares.fell or bool(shares.risen)
         nodes = [*shares.risen, *(node for node in world.ledger.released if node.parent is not None)]
         for node in nodes:
             for lane in _lanes_below(node):
                 self._open(lane)
-        if changed:
+        if world.claims_changed:
             for lane in world.claimants:
                 self._open(lane)
-        shares.risen, shares.fell, world.claims_changed = {}, False, False
+        elif world.claimants and (world.came_above or shares.came_above):
+            self._open_claimants()
+        shares.risen, shares.came_above = {}, {}
+        world.came_above, world.claims_changed = {}, False
+
+    def _open_claimants(self) -> None:
+        """Those poorer than a branch that came above its deserved."""
+        world, shares = self._world, self._world.shares
+        most: dict[Node | None, tuple[int, int]] = {}
+        for node in [*world.came_above, *shares.came_above]:
+            whole, without = most.get(node.parent, (0, 0))
+            most[node.parent] = max(whole, shares.share(node)), max(without, shares.share_without(node))
+        for lane in world.claimants:
+            for group in lane.groups.values():
+                unit = group.top()
+                if unit is not None and unit.leaf is not None and self._poorer(unit.leaf, unit.ask, most):
+                    group.opened = world.contest
+                    self._must.add(group)
+                    world.ready[lane] = None
+
+    def _poorer(self, leaf: Node, ask: Amounts, most: Mapping[Node | None, tuple[int, int]]) -> bool:
+        """At some level it would stay poorer than the richest there, or than what that is left with."""
+        entitled = True
+        for node in leaf.path[:-1]:
+            after = dict(node.used)
+            for name, amount in ask.items():
+                after[name] = after.get(name, 0) + amount
+                entitled = entitled and after[name] <= node.deserved.get(name, 0)
+            if node.parent in most:
+                whole, without = most[node.parent]
+                if self._world.shares.share_of(node, after) < (whole if entitled else without):
+                    return True
+        return False
 
     def _open(self, lane: Lane) -> None:
         for group in lane.groups.values():
@@ -167,6 +199,7 @@ class Contest:
         world = self._world
         contest = world.contest
         heap: list[Entry] = []
+        full = False
         alone = len(world.ready) == 1
         for serial, lane in enumerate(world.ready):
             for group in lane.groups.values():
@@ -181,10 +214,12 @@ class Contest:
             assert unit.leaf is not None
             if lane.blocker is not None:
                 continue
-            if not alone and _branch(unit.leaf).version != version:
+            moved = group.top() is not unit
+            if moved or (not alone and _branch(unit.leaf).version != version):
                 entry = self._entry(lane, serial, alone)
-                if entry is not None and entry[0] != key:
+                if entry is not None and (moved or entry[0] != key):
                     heappush(heap, entry)
+                if entry is None or moved or entry[0] != key:
                     continue
             if not self._try(group, unit, key):
                 group.opened = -1
@@ -194,8 +229,15 @@ class Contest:
                     continue
             elif group.top() is None:
                 self._must.discard(group)
-            if self._exhausted():
-                return
+            elif lane.blocks:
+                self._must.add(group)  # another head, which may need less than was free
+            if not full and self._full():
+                full = True
+                hopeful = {group.lane for group in self._must}
+                heap = [entry for entry in heap if entry[2] in hopeful]
+                heapify(heap)
+            if full and not any(other in self._must for other in lane.groups.values()):
+                continue
             entry = self._entry(lane, serial, alone)
             if entry is not None:
                 heappush(heap, entry)
@@ -209,9 +251,9 @@ class Contest:
         assert unit.leaf is not None
         return (() if alone else self._key(lane, unit), serial, lane, group, unit, _branch(unit.leaf).version)
 
-    def _exhausted(self) -> bool:
-        """Nothing that is open can fit any more: the rest of the lanes need not be looked at."""
-        return not self._must and not any(node.free(name) >= least for node, name, least in self._eligible)
+    def _full(self) -> bool:
+        """Nothing that was opened because of free room fits any more: only those who may take back need a turn."""
+        return not any(node.free(name) >= least for node, name, least in self._eligible)
 
     def _key(self, lane: Lane, unit: UnitState) -> Key:
         """The order between lanes; smaller goes first."""
@@ -242,8 +284,8 @@ class Contest:
         world, leaf = self._world, unit.leaf
         assert leaf is not None
         if group.park is not None and group.park[0].free(group.park[1]) < group.park[2]:
-            hopes = group in self._must and (group.lane.queue.spec.preempts or self._may_claim(unit))
-            if not hopes:
+            hopes = group in self._must and not group.lane.hopeless(world.contest, unit)
+            if not hopes or not (group.lane.queue.spec.preempts or self._may_claim(unit)):
                 return False
         blocked = self._limited(unit)
         if blocked is None:
@@ -259,8 +301,11 @@ class Contest:
                 self._note_passing(group.lane, unit, key)
                 self._admit(unit, counts)
                 return True
+            if unit.ask_least != unit.ask:
+                blocked = world.ledger.blocked(leaf, unit.ask_least, not unit.spec.preemptible) or blocked
         unit.blocked = blocked
         self._park(group, unit, blocked)
+        group.lane.failed(world.contest, unit)
         return False
 
     def _limited(self, unit: UnitState) -> Blocked | None:
@@ -298,9 +343,11 @@ class Contest:
         for node in unit.leaf.path[:-1]:
             if node.parent in self._rankings:
                 self._rankings[node.parent].risen(node)
-            if any(node.used.get(name, 0) > node.deserved.get(name, 0) for name in unit.charged):
-                world.claims_changed = True
-                break
+            used, deserved = node.used, node.deserved
+            for name, amount in unit.charged.items():
+                if used[name] > deserved.get(name, 0) >= used[name] - amount:
+                    world.came_above[node] = None
+                    break
         if unit.queue is not None and unit.queue.spec.preempts:
             world.claims_changed = True
 
@@ -352,12 +399,15 @@ class Contest:
         return found
 
     def _victim_key(self, unit: UnitState) -> tuple[object, ...]:
+        if unit.victim_key:
+            return unit.victim_key
         policy = self._world.plugins.victims
         candidate = Candidate(unit.spec, unit.admitted_ms, unit.charged)
         none: tuple[int, ...] = ()
         key = self._world.guard.call(policy.name, none, policy.key, candidate)
         age = unit.spec
-        return (*key, -age.created_ms, -age.seq, age.namespace, age.name)
+        unit.victim_key = (*key, -age.created_ms, -age.seq, age.namespace, age.name)
+        return unit.victim_key
 
     def _takes_back(self, lane: Lane, unit: UnitState, blocked: Blocked) -> bool:
         """Claim from other quotas, or preempt in its own, if it has the right to and then fits."""
@@ -367,16 +417,16 @@ class Contest:
         cause = Cause.RECLAIMED
         search = self._search()
         if self._may_claim(unit) and not self._not_guaranteed(unit):
-            world.claimants[lane] = None
             plan = search.claim(unit)
         if plan is None and lane.queue.spec.preempts and not self._not_guaranteed(unit):
             self._ensure()
-            world.claimants[lane] = None
             cause = Cause.PREEMPTED
             plan = search.preempt(unit)
         if search.protected_ms:
             world.remind(search.protected_ms, "protection", unit.key)
         if plan is None:
+            if search.short:
+                world.claimants[lane] = None
             return False
         unit.blocked = blocked
         self._lifecycle.nominate(unit, world.ledger.nodes.get(plan.node, world.ledger.root), claimed=True)
@@ -414,7 +464,9 @@ class Contest:
             if not entitled and not policy.claims_by_share:
                 return False
             assert node.parent is not None
-            if guaranteed or world.shares.share_of(node, after) < self._ranking(node.parent).most:
+            ranking = self._ranking(node.parent)
+            richest = ranking.most if entitled else ranking.most_without
+            if guaranteed or world.shares.share_of(node, after) < richest:
                 return True
         return False
 
@@ -492,6 +544,13 @@ class Contest:
         inside = self._passed_in.get((node, group.lane))
         if inside is not None and unit.order < inside:
             return True
+        leaf = unit.leaf
+        assert leaf is not None
+        if last[0] == 0 and any(
+            leaf.used.get(name, 0) + leaf.held.get(name, 0) + amount > leaf.deserved.get(name, 0)
+            for name, amount in unit.ask.items()
+        ):
+            return False
         return self._key(group.lane, unit) < last
 
     def _overtake(self, unit: UnitState) -> None:

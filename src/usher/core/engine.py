@@ -22,7 +22,7 @@ from usher.core.plugins import Plugins, QueuePolicy
 from usher.core.state import UnitState, granted_amounts
 from usher.core.viewing import position, queue_view, quota_view, unit_view
 from usher.core.views import QueueView, QuotaView, UnitView
-from usher.core.world import World
+from usher.core.world import World, count_shape
 
 
 class Engine:
@@ -213,6 +213,7 @@ class Engine:
         unit.leaf = leaf
         leaf.units[unit.key] = unit
         world.ledger.charge(leaf, unit.charged, not unit.spec.preemptible)
+        count_shape(leaf, unit.charged, 1)
         if unit.leaving:
             world.ledger.leave(leaf, unit.leaving)
 
@@ -262,6 +263,7 @@ class Engine:
             world.ledger.refund(leaf, unit.charged, not before.preemptible)
             world.ledger.charge(leaf, unit.charged, not spec.preemptible)
         unit.spec = spec
+        unit.victim_key = ()
         if not unit.grants:
             return
         if leaf is not None and granted_amounts(spec, unit.grants) != unit.charged:

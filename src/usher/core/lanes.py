@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from usher.core.amounts import Amounts
 from usher.core.ledger import Node
 from usher.core.model import Queue
 from usher.core.plugins import Blocks, QueuePolicy
@@ -70,7 +71,7 @@ class Group:
 class Lane:
     """One contender in the order between queues."""
 
-    __slots__ = ("blocker", "blocks", "groups", "leaf", "queue")
+    __slots__ = ("_failed", "_failed_in", "blocker", "blocks", "groups", "leaf", "queue")
 
     def __init__(self, queue: QueueState, leaf: Node | None) -> None:
         self.queue = queue
@@ -79,6 +80,8 @@ class Lane:
         self.groups: dict[GroupKey, Group] = {}
         self.blocker: UnitState | None = None
         """A nominated head: it waits for its room and holds up the lane."""
+        self._failed: list[Amounts] = []
+        self._failed_in = -1
 
     def group_for(self, unit: UnitState, apart: bool) -> Group:
         """The group this unit belongs to; `apart`: units may differ in ways that the engine cannot see."""
@@ -96,6 +99,21 @@ class Lane:
         if group is None:
             group = self.groups[key] = Group(self, key)
         return group
+
+    def failed(self, contest: int, unit: UnitState) -> None:
+        """Remember what could neither start nor take back."""
+        if self._failed_in != contest:
+            self._failed_in = contest
+            self._failed = []
+        if unit.claims:
+            self._failed.append(unit.ask)
+
+    def hopeless(self, contest: int, unit: UnitState) -> bool:
+        """In this contest a unit of this lane has failed that asked for no more of anything."""
+        if self._failed_in != contest or self.queue.spec.preempts or unit.ask != unit.ask_least:
+            return False
+        ask = unit.ask
+        return any(all(ask.get(name, 0) >= amount for name, amount in less.items()) for less in self._failed)
 
     def first(self, contest: int) -> tuple[Group, UnitState] | None:
         """The first unit of the groups that are open in this contest."""

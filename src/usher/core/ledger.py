@@ -62,7 +62,9 @@ class Node:
         "path",
         "quota",
         "scale",
+        "shapes",
         "share",
+        "share_without",
         "sharer",
         "units",
         "used",
@@ -97,6 +99,9 @@ class Node:
         self.factors: dict[str, int] | None = None
         self.scale = 1
         self.share = -1
+        self.share_without = -1
+        self.shapes: dict[tuple[tuple[str, int], ...], int] = {}
+        """How many of its units are charged alike."""
         self.version = 0
         """Counts changes of what it uses and holds."""
 

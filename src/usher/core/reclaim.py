@@ -49,10 +49,13 @@ class Ranking:
         heapify(self._heap)
         self.most = -self._heap[0][0] if self._heap else 0
         """At least the share of the richest."""
+        self.most_without = max((shares.share_without(child) for child in parent.children), default=0)
+        """At least the share of whoever is richest after it gave up one unit."""
 
     def risen(self, node: Node) -> None:
         share = self._shares.share(node)
         self.most = max(self.most, share)
+        self.most_without = max(self.most_without, self._shares.share_without(node))
         heappush(self._heap, (-share, node.name, node))
 
     def richest(self, besides: set[Node]) -> tuple[int, Node] | None:
@@ -96,6 +99,8 @@ class Search:
         self._spared = spared
         self._takes: dict[str, Take] = {}
         self.protected_ms = 0
+        self.short = False
+        """Something is missing that is not on its way."""
 
     # -- between quotas -------------------------------------------------------------------------------------------
 
@@ -103,7 +108,8 @@ class Search:
         leaf = unit.leaf
         assert leaf is not None
         short = self._shortage(leaf, unit.ask)
-        if not any(short) or short[0]:
+        self.short = any(short)
+        if not self.short or short[0]:
             return None
         lowest = next(index for index, need in enumerate(short) if need)
         fits = all(
@@ -174,7 +180,8 @@ class Search:
         leaf = unit.leaf
         assert leaf is not None
         short = self._shortage(leaf, unit.ask)
-        if not any(short):
+        self.short = any(short)
+        if not self.short:
             return None
         lowest = next(index for index, need in enumerate(short) if need)
         borrowed = [self._borrowed(node, unit.ask, 0) for node in leaf.path[:-1]]

@@ -33,7 +33,8 @@ class Shares:
         self._stale = True
         self.risen: dict[Node, None] = {}
         """Nodes whose deserved rose in some resource since the engine last looked."""
-        self.fell = False
+        self.came_above: dict[Node, None] = {}
+        """Nodes whose deserved fell below what they use since the engine last looked."""
 
     @property
     def policy(self) -> SharePolicy:
@@ -176,8 +177,9 @@ class Shares:
         before = node.deserved
         if any(amount > before.get(resource, 0) for resource, amount in deserved.items()):
             self.risen[node] = None
-        if any(amount > deserved.get(resource, 0) for resource, amount in before.items()):
-            self.fell = True
+        for resource, amount in before.items():
+            if amount > deserved.get(resource, 0) and amount >= node.used.get(resource, 0) > deserved.get(resource, 0):
+                self.came_above[node] = None
 
     # -- weighted dominant shares ---------------------------------------------------------------------------------
 
@@ -185,7 +187,23 @@ class Shares:
         """The node's weighted dominant share of its parent's amount, as a whole number that orders siblings exactly."""
         if node.share < 0:
             node.share = self.share_of(node, node.used)
+            node.share_without = -1
         return node.share
+
+    def share_without(self, node: Node) -> int:
+        """At least what its share would be if any one of its units were gone."""
+        whole = self.share(node)
+        if node.children or whole == INFINITE:
+            return whole
+        if node.share_without < 0:
+            node.share_without = max((self._less(node, shape) for shape in node.shapes), default=0)
+        return node.share_without
+
+    def _less(self, node: Node, shape: tuple[tuple[str, int], ...]) -> int:
+        left = dict(node.used)
+        for name, amount in shape:
+            left[name] -= amount
+        return self.share_of(node, left)
 
     def share_of(self, node: Node, used: Amounts) -> int:
         """The same for another use of that node."""

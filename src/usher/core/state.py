@@ -60,6 +60,7 @@ class UnitState:
         "spec",
         "unready_ms",
         "version",
+        "victim_key",
     )
 
     def __init__(self, spec: Unit) -> None:
@@ -92,6 +93,8 @@ class UnitState:
         self.admitted_ms = 0
         self.protected_ms = 0
         """Nobody takes it back before this time."""
+        self.victim_key: tuple[object, ...] = ()
+        """Its place in the order of giving back, once computed."""
         self.unready_ms = -1
         self.checks: dict[str, CheckState] = {}
         # Its way out.

@@ -50,7 +50,9 @@ class World:
         self.relay = False
         """Quotas or queues changed: the tree is laid anew before the next contest."""
         self.claims_changed = True
-        """Somebody's claim may have become possible that was not before."""
+        """Any claim may have become possible that was not before."""
+        self.came_above: dict[Node, None] = {}
+        """Nodes that use more than they deserve, and did not before."""
         self.claimants: dict[Lane, None] = {}
         """Lanes whose first unit had the right to take back but found nothing to take."""
         self.newcomers: dict[str, UnitState] = {}
@@ -293,9 +295,12 @@ class World:
         fixed = not unit.spec.preemptible
         before, unit.charged = unit.charged, amounts
         unit.leaf = leaf
+        unit.victim_key = ()
         if before:
             self.ledger.refund(leaf, before, fixed)
+            count_shape(leaf, before, -1)
         self.ledger.charge(leaf, amounts, fixed)
+        count_shape(leaf, amounts, 1)
         for reserver in self.plugins.reservers:
             if before:
                 self.guard.call(reserver.name, None, reserver.resize, unit.spec, before, amounts)
@@ -311,6 +316,7 @@ class World:
         if unit.leaving:
             self.ledger.unleave(leaf, unit.leaving)
         self.ledger.refund(leaf, amounts, not unit.spec.preemptible)
+        count_shape(leaf, amounts, -1)
         leaf.units.pop(unit.key, None)
         for reserver in self.plugins.reservers:
             self.guard.call(reserver.name, None, reserver.unreserve, unit.spec, amounts)
@@ -341,7 +347,7 @@ class World:
             return
         self.ledger.unhold(unit.leaf, unit.held)
         unit.held = {}
-        self.claims_changed = True
+        self.claims_changed = self.claims_changed or not starts
         if unit.queue is not None:
             lane = unit.queue.lane_for(unit.leaf)
             if lane.blocker is unit:
@@ -350,6 +356,15 @@ class World:
                 for group in lane.groups.values():
                     group.unpark()
                     group.opened = self.contest
+
+
+def count_shape(leaf: Node, amounts: Amounts, sign: int) -> None:
+    shape = tuple(amounts.items())
+    left = leaf.shapes.get(shape, 0) + sign
+    if left:
+        leaf.shapes[shape] = left
+    else:
+        del leaf.shapes[shape]
 
 
 def _sum(first: Amounts, second: Amounts) -> Amounts:
