@@ -8,7 +8,7 @@ UV      = $$(command -v uv || echo $(CURDIR)/$(BIN)/uv)
 PYTEST := $(BIN)/pytest -n auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup parts run test lint check fix bench clean
+.PHONY: help setup parts run test lint check fix bench faults clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,9 @@ fix: $(STAMP) ## format, and fix what the linter can fix
 
 bench: parts ## measure, and record the results in bench/results
 	@$(BIN)/python bench/controlplane.py
+
+faults: $(STAMP) ## drive the engine through 20,000 courses of faults (SEEDS=first:last for others)
+	@$(BIN)/python -m usher.sim.faults --seeds $(or $(SEEDS),1:20000) --jobs $$($(BIN)/python -c 'import os; print(os.cpu_count())')
 
 clean: ## remove what was made in this folder (not the cache of built parts)
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -115,7 +115,7 @@ class Harness:
             raise checks.BrokenError("; ".join(wrong))
         checks.admitted_or_evicted_once(commands)
         for command in commands:
-            if isinstance(command, c.Admit | c.Reserve | c.Grow):
+            if isinstance(command, c.Admit | c.Reserve | c.Grow) and command.key in self.records:
                 self._coming[command.key] = command.grants
         limits = checks.root_limits(self.capacity, self.settings)
         checks.within_limits(commands, self.records, self._coming, self.quotas, limits)

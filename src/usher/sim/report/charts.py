@@ -139,7 +139,8 @@ def timeline(outcome: Outcome, detail: Detail) -> str:
     came = [i for i, work in enumerate(records.works) if work.arrives_ms <= end]
     if not came or not end:
         return ""
-    chosen = [came[place] for place in _picked(len(came), detail.rows)]
+    longest = sorted(came, key=lambda i: -(records.waited[i] + records.ran[i]))[: detail.rows]
+    chosen = sorted(longest)
     colour = {name: f"c{place}" for place, name in enumerate(_ranked(outcome)[: svg.COLOURS - 1])}
     bars: dict[int, list[svg.Bar]] = {index: [] for index in chosen}
     spells: dict[int, list[tuple[int, int]]] = {index: [] for index in chosen}
@@ -163,7 +164,7 @@ def timeline(outcome: Outcome, detail: Detail) -> str:
     frame = svg.Frame(WIDTH, svg.TOP + svg.BOTTOM + row_height * len(chosen), float(end), 1.0, left=190)
     rows = [(f"{records.works[i].unit.namespace}/{outcome.unit(i).name}", bars[i]) for i in chosen]
     body = svg.axes(frame, _clock, lambda _: "", y_ticks=1) + svg.gantt(frame, rows, row_height)
-    note = f"<p>A sample: {len(chosen):,} of {len(came):,} units.</p>" if len(chosen) < len(came) else ""
+    note = f"<p>The {len(chosen):,} of {len(came):,} units that took longest.</p>" if len(chosen) < len(came) else ""
     legend = [*colour.items(), ("waits", "wait"), ("evicted", "lost")]
     return _legend(legend) + "<figure>" + svg.chart(frame, body, "timeline of units") + f"</figure>{note}"
 

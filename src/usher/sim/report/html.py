@@ -1,7 +1,7 @@
 """Runs as one HTML page that needs nothing else: numbers, usage against deserved, waits, a timeline, tables.
 
-Big runs are thinned out (fewer moments, a sample of units, the largest quotas), so that the page stays below 2 MB; it
-says where. Called by the command line.
+Big runs are thinned out (fewer moments, the units that took longest, the largest quotas), so that the page stays below
+2 MB; it says where. Called by the command line.
 """
 
 from __future__ import annotations
