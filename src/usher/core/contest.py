@@ -249,7 +249,13 @@ class Contest:
             return None
         group, unit = found
         assert unit.leaf is not None
-        return (() if alone else self._key(lane, unit), serial, lane, group, unit, _branch(unit.leaf).version)
+        version = _branch(unit.leaf).version
+        if alone:
+            return ((), serial, lane, group, unit, version)
+        state = (unit, version, self._world.shares.epoch)
+        if group.ranked != state or self._world.plugins.scores:
+            group.rank, group.ranked = self._key(lane, unit), state
+        return (group.rank, serial, lane, group, unit, version)
 
     def _full(self) -> bool:
         """Nothing that was opened because of free room fits any more: only those who may take back need a turn."""

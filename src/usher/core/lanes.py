@@ -23,7 +23,7 @@ GroupKey = tuple[object, ...]
 class Group:
     """Units of one lane in order; the first stands for all."""
 
-    __slots__ = ("_heap", "key", "lane", "opened", "park")
+    __slots__ = ("_heap", "key", "lane", "opened", "park", "rank", "ranked")
 
     def __init__(self, lane: Lane, key: GroupKey) -> None:
         self.lane = lane
@@ -32,6 +32,9 @@ class Group:
         self.park: tuple[Node, str, int] | None = None
         self.opened = -1
         """The contest in which it may be tried."""
+        self.rank: tuple[object, ...] = ()
+        self.ranked: tuple[UnitState, int, int] | None = None
+        """`rank` is the key of this first unit between lanes, for this state of its branch and of the shares."""
 
     def add(self, unit: UnitState) -> None:
         unit.version += 1

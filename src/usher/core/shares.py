@@ -31,6 +31,8 @@ class Shares:
         self._dirty: dict[Node, None] = {}
         self._amount: Mapping[str, int] = {}
         self._stale = True
+        self.epoch = 0
+        """Counts changes of anybody's deserved, or of what shares are measured by."""
         self.risen: dict[Node, None] = {}
         """Nodes whose deserved rose in some resource since the engine last looked."""
         self.came_above: dict[Node, None] = {}
@@ -44,6 +46,7 @@ class Shares:
         """A new tree, or a new amount at the root: everything is computed again."""
         self._amount = amount
         self._stale = True
+        self.epoch += 1
         self._dirty = {}
         self._ledger.root.factors = None
         for node in self._ledger.nodes.values():
@@ -153,6 +156,7 @@ class Shares:
         if parent.amount != amount or parent.factors is None:
             parent.amount = dict(amount)
             parent.factors = None
+            self.epoch += 1
             for child in parent.children:
                 child.share = -1
         if not parent.children:
@@ -174,6 +178,7 @@ class Shares:
         return answer or self._fallback.split(amount, sharers)
 
     def _moved(self, node: Node, deserved: dict[str, int]) -> None:
+        self.epoch += 1
         before = node.deserved
         if any(amount > before.get(resource, 0) for resource, amount in deserved.items()):
             self.risen[node] = None
