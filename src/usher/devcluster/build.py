@@ -35,7 +35,7 @@ def build_parts(directory: Path, say: Say) -> None:
             (source / name).write_bytes(content)
         say(
             f"Building the control plane with Go {go.version}: {', '.join(missing)}.\n"
-            f"Done once per version, about 10 minutes on 2 cores; kept in {directory}"
+            f"Done once per version, 7 to 10 minutes on 2 idle cores; kept in {directory}"
         )
         started = time.monotonic()
         for name in missing:
