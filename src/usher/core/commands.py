@@ -68,7 +68,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Store that room is kept for this unit; None: no longer."""
+    """Store that room is kept for this unit; None: no longer. Admit, Reserve and Grow clear it as well."""
 
     key: str
     nomination: Nomination | None

@@ -24,6 +24,8 @@ from usher.core.world import World
 
 Key = tuple[object, ...]
 Entry = tuple[Key, int, Lane, Group, UnitState, int]
+ANYTHING = -(1 << 80)
+"""Parked under this, a group is tried after every release at the node."""
 NUMERIC = frozenset({"Max", "Capacity", "Held", "Guaranteed"})
 """The checks that taking back can cure."""
 
@@ -47,11 +49,13 @@ class Contest:
 
     def run(self) -> None:
         world = self._world
+        changed, world.claims_changed = world.claims_changed, False
+        above, world.came_above = world.came_above, {}
         self._serve_nominated()
         self._promote_overdue()
         if world.waiting > 1 or (world.waiting and not self._sure_to_be_tried()):
             self._ensure()
-        self._open_claims()
+        self._open_claims(changed or world.claims_changed, above | world.came_above)
         self._open_released()
         if world.ready:
             self._compete()
@@ -88,36 +92,48 @@ class Contest:
                     for group in buckets[amount]:
                         group.opened = contest
                         world.ready[group.lane] = None
+                if node.held.get(resource, 0):
+                    self._open_backfill(buckets, free, free + node.held[resource])
 
-    def _open_claims(self) -> None:
-        """Lanes whose right to take back may have changed: they are tried even though nothing is free."""
+    def _open_backfill(self, buckets: Mapping[int, Iterable[Group]], above: int, most: int) -> None:
+        """Groups that would fit but for room that is kept, and whose units end: they may be gone in time."""
+        for amount in [amount for amount in buckets if above < amount <= most]:
+            for group in buckets[amount]:
+                unit = group.top()
+                if unit is not None and unit.spec.max_execution_ms is not None:
+                    self._open_group(group)
+
+    def _open_claims(self, changed: bool, above: Mapping[Node, None]) -> None:
+        """Lanes whose right to take back may have changed: they are tried even though nothing is free.
+
+        What this very contest starts is not taken back in it, so that counts in the next one again.
+        """
         world, shares = self._world, self._world.shares
         nodes = [*shares.risen, *(node for node in world.ledger.released if node.parent is not None)]
         for node in nodes:
             for lane in _lanes_below(node):
                 self._open(lane)
-        if world.claims_changed:
-            for lane in world.claimants:
-                self._open(lane)
-        elif world.claimants and (world.came_above or shares.came_above):
-            self._open_claimants()
+        if changed:
+            for group in list(world.claimants):
+                if group.top() is None:
+                    del world.claimants[group]
+                else:
+                    self._open_group(group)
+        elif world.claimants and (above or shares.came_above):
+            self._open_claimants([*above, *shares.came_above])
         shares.risen, shares.came_above = {}, {}
-        world.came_above, world.claims_changed = {}, False
 
-    def _open_claimants(self) -> None:
+    def _open_claimants(self, above: Iterable[Node]) -> None:
         """Those poorer than a branch that came above its deserved."""
         world, shares = self._world, self._world.shares
         most: dict[Node | None, tuple[int, int]] = {}
-        for node in [*world.came_above, *shares.came_above]:
+        for node in above:
             whole, without = most.get(node.parent, (0, 0))
             most[node.parent] = max(whole, shares.share(node)), max(without, shares.share_without(node))
-        for lane in world.claimants:
-            for group in lane.groups.values():
-                unit = group.top()
-                if unit is not None and unit.leaf is not None and self._poorer(unit.leaf, unit.ask, most):
-                    group.opened = world.contest
-                    self._must.add(group)
-                    world.ready[lane] = None
+        for group in world.claimants:
+            unit = group.top()
+            if unit is not None and unit.leaf is not None and self._poorer(unit.leaf, unit.ask, most):
+                self._open_group(group)
 
     def _poorer(self, leaf: Node, ask: Amounts, most: Mapping[Node | None, tuple[int, int]]) -> bool:
         """At some level it would stay poorer than the richest there, or than what that is left with."""
@@ -135,9 +151,12 @@ class Contest:
 
     def _open(self, lane: Lane) -> None:
         for group in lane.groups.values():
-            group.opened = self._world.contest
-            self._must.add(group)
-        self._world.ready[lane] = None
+            self._open_group(group)
+
+    def _open_group(self, group: Group) -> None:
+        group.opened = self._world.contest
+        self._must.add(group)
+        self._world.ready[group.lane] = None
 
     # -- nominated units ------------------------------------------------------------------------------------------
 
@@ -192,6 +211,8 @@ class Contest:
                 continue
             taken.add(stopped.node)
             self._lifecycle.nominate(unit, node, claimed=False)
+            assert unit.leaf is not None
+            world.ledger.released.update(dict.fromkeys(unit.leaf.path))  # for those who could be gone before it starts
 
     # -- competing ------------------------------------------------------------------------------------------------
 
@@ -201,10 +222,9 @@ class Contest:
         heap: list[Entry] = []
         full = False
         alone = len(world.ready) == 1
+        self._must.update(group for group in world.fresh if group.park is None and group.opened == contest)
+        world.fresh.clear()
         for serial, lane in enumerate(world.ready):
-            for group in lane.groups.values():
-                if group.park is None and group.opened == contest:
-                    self._must.add(group)
             entry = self._entry(lane, serial, alone)
             if entry is not None:
                 heap.append(entry)
@@ -252,9 +272,9 @@ class Contest:
         version = _branch(unit.leaf).version
         if alone:
             return ((), serial, lane, group, unit, version)
-        state = (unit, version, self._world.shares.epoch)
-        if group.ranked != state or self._world.plugins.scores:
-            group.rank, group.ranked = self._key(lane, unit), state
+        state = (version, self._world.shares.epoch)
+        if group.ranked is not unit or group.ranked_at != state or self._world.plugins.scores:
+            group.rank, group.ranked, group.ranked_at = self._key(lane, unit), unit, state
         return (group.rank, serial, lane, group, unit, version)
 
     def _full(self) -> bool:
@@ -291,7 +311,8 @@ class Contest:
         assert leaf is not None
         if group.park is not None and group.park[0].free(group.park[1]) < group.park[2]:
             hopes = group in self._must and not group.lane.hopeless(world.contest, unit)
-            if not hopes or not (group.lane.queue.spec.preempts or self._may_claim(unit)):
+            ends = unit.spec.max_execution_ms is not None and bool(world.nominated)
+            if not hopes or not (ends or group.lane.queue.spec.preempts or self._may_claim(unit)):
                 return False
         blocked = self._limited(unit)
         if blocked is None:
@@ -300,7 +321,8 @@ class Contest:
                 self._note_passing(group.lane, unit, key)
                 self._admit(unit, full_counts(unit.spec))
                 return True
-            if blocked.check in NUMERIC and self._takes_back(group.lane, unit, blocked):
+            gaps: list[tuple[Node, str, int]] = []
+            if blocked.check in NUMERIC and self._takes_back(group, unit, blocked, gaps):
                 return True
             counts = self._smaller(unit)
             if counts is not None:
@@ -309,8 +331,11 @@ class Contest:
                 return True
             if unit.ask_least != unit.ask:
                 blocked = world.ledger.blocked(leaf, unit.ask_least, not unit.spec.preemptible) or blocked
-        unit.blocked = blocked
-        self._park(group, unit, blocked)
+            unit.blocked = blocked
+            self._park(group, unit, blocked, gaps)
+        else:
+            unit.blocked = blocked
+            self._park(group, unit, blocked, ())
         group.lane.failed(world.contest, unit)
         return False
 
@@ -327,16 +352,28 @@ class Contest:
                 return Blocked("Filter", plugin.name, detail=why)
         return None
 
-    def _park(self, group: Group, unit: UnitState, blocked: Blocked) -> None:
+    def _park(self, group: Group, unit: UnitState, blocked: Blocked, gaps: Iterable[tuple[Node, str, int]]) -> None:
+        """Under what must be free before another try is of use: for it to fit, or for it to take back the rest."""
         ledger = self._world.ledger
         if blocked.check == "MaxUnits":
             group.unpark()
-        elif blocked.check in ("Max", "Capacity", "Held"):
-            node = ledger.nodes.get(blocked.node, ledger.root)
-            group.park_at(node, blocked.resource, unit.ask_least.get(blocked.resource, 0))
+            return
+        node, resource = ledger.nodes.get(blocked.node, ledger.root), blocked.resource
+        if blocked.check not in ("Max", "Capacity", "Held"):
+            group.park_at(node, resource, ANYTHING)
+            return
+        places: dict[tuple[Node, str], int] = {}
+        for at, name, missing in gaps:
+            amount = ANYTHING if ledger.floors else at.free(name) + at.leaving.get(name, 0) + missing
+            places[at, name] = min(amount, places.get((at, name), amount))
+        if not places or unit.ask_least != unit.ask:
+            amount = unit.ask_least.get(resource, 0)
+            places[node, resource] = min(amount, places.get((node, resource), amount))
+        if len(places) == 1:
+            (at, name), amount = places.popitem()
+            group.park_at(at, name, amount)
         else:
-            node = ledger.nodes.get(blocked.node, ledger.root)
-            group.park_at(node, blocked.resource, -(1 << 80))
+            group.park_at(ledger.root, resource, ANYTHING)
 
     def _admit(self, unit: UnitState, counts: Mapping[str, int]) -> None:
         world = self._world
@@ -415,24 +452,29 @@ class Contest:
         unit.victim_key = (*key, -age.created_ms, -age.seq, age.namespace, age.name)
         return unit.victim_key
 
-    def _takes_back(self, lane: Lane, unit: UnitState, blocked: Blocked) -> bool:
+    def _takes_back(self, group: Group, unit: UnitState, blocked: Blocked, gaps: list[tuple[Node, str, int]]) -> bool:
         """Claim from other quotas, or preempt in its own, if it has the right to and then fits."""
         world = self._world
-        world.claimants.pop(lane, None)
+        world.claimants.pop(group, None)
         plan: Plan | None = None
         cause = Cause.RECLAIMED
         search = self._search()
-        if self._may_claim(unit) and not self._not_guaranteed(unit):
+        guaranteed = not self._not_guaranteed(unit)
+        searched = False
+        if guaranteed and self._may_claim(unit):
+            searched = True
             plan = search.claim(unit)
-        if plan is None and lane.queue.spec.preempts and not self._not_guaranteed(unit):
+        if guaranteed and plan is None and group.lane.queue.spec.preempts:
             self._ensure()
+            searched = True
             cause = Cause.PREEMPTED
             plan = search.preempt(unit)
         if search.protected_ms:
             world.remind(search.protected_ms, "protection", unit.key)
         if plan is None:
-            if search.short:
-                world.claimants[lane] = None
+            if searched:
+                world.claimants[group] = None
+            gaps += search.gaps
             return False
         unit.blocked = blocked
         self._lifecycle.nominate(unit, world.ledger.nodes.get(plan.node, world.ledger.root), claimed=True)

@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from usher.core import events as ev
-from usher.core.commands import Command, Evict, Nominate, SetPhase, WakeAt
+from usher.core.commands import Command, Nominate, SetPhase, WakeAt
 from usher.core.contest import Contest
 from usher.core.explain import Explanation, explain
 from usher.core.lanes import QueueState
 from usher.core.lifecycle import Lifecycle
-from usher.core.model import CheckState, Grant, Settings, StopPolicy, Stored
-from usher.core.phases import FINISHED, HOLDING, Cause, Phase, after
+from usher.core.model import CheckState, Grant, Settings, StopPolicy
+from usher.core.phases import Cause, Phase, after
 from usher.core.plugins import Plugins, QueuePolicy
+from usher.core.restore import go_on, restore
 from usher.core.state import UnitState, granted_amounts
 from usher.core.viewing import position, queue_view, quota_view, unit_view
 from usher.core.views import QueueView, QuotaView, UnitView
@@ -33,8 +34,6 @@ class Engine:
         self._lifecycle = Lifecycle(self._world)
         self._synced = False
         self._requests: dict[str, dict[str, int]] = {}
-        self._unfinished: list[UnitState] = []
-        """Restored while they were being evicted: they are told again."""
         self._woken_at: int | None = None
         self._unsent: list[Command] = []
         """What was found necessary before decisions could begin."""
@@ -73,10 +72,7 @@ class Engine:
         self._unsent = []
         self._settle()
         self._start_cleared()
-        for unit in self._unfinished:
-            if unit.evicting is not None and unit.key in world.units:
-                world.out.append(Evict(unit.key, unit.generation, unit.evicting))
-        self._unfinished.clear()
+        go_on(world, self._lifecycle)
         while (due := world.due()) is not None:
             self._remind(*due)
         Contest(world, self._lifecycle).run()
@@ -246,7 +242,7 @@ class Engine:
         if unit is None:
             unit = world.units[spec.key] = UnitState(spec)
             if event.stored is not None:
-                self._restore(unit, event.stored)
+                restore(world, self._lifecycle, unit, event.stored)
             world.replace[unit.key] = unit
             return
         if unit.spec == spec:
@@ -279,42 +275,6 @@ class Engine:
             grants = tuple(Grant(g.pod_set, min(g.count, wanted.get(g.pod_set, 0))) for g in unit.grants)
             if grants != unit.shrink_to:
                 self._lifecycle.shrink(unit, grants, Cause.PAUSED, unit.key)
-
-    def _restore(self, unit: UnitState, stored: Stored) -> None:
-        """Take up a unit where an earlier engine left it."""
-        world = self._world
-        unit.phase = unit.before_phase = stored.phase
-        unit.generation = stored.generation
-        unit.evictions, unit.retries, unit.ran_ms = stored.evictions, stored.retries, stored.ran_ms
-        unit.inactive, unit.has_run = stored.inactive, stored.has_run
-        unit.claims = not stored.retries
-        unit.admitted_ms = stored.admitted_ms
-        unit.protected_ms = stored.admitted_ms + world.settings.protected_ms if stored.grants else 0
-        if stored.phase is Phase.TIMEOUT_BACKOFF:
-            unit.not_before_ms = stored.requeue_at_ms
-            world.remind(stored.requeue_at_ms, "backoff", unit.key, unit.generation)
-        if not stored.grants or stored.phase in FINISHED:
-            if stored.phase in HOLDING:
-                unit.phase = unit.before_phase = Phase.ENQUEUED
-            if stored.nomination is not None:
-                world.nominated[unit.key] = unit
-                unit.nomination = stored.nomination
-                world.relay = True
-            return
-        unit.grants, unit.charged_to = stored.grants, stored.quota
-        unit.charged = granted_amounts(unit.spec, stored.grants)
-        unit.checks = dict(stored.checks)
-        if stored.phase not in HOLDING:
-            unit.phase = Phase.DEQUEUED
-        if stored.evicting:
-            unit.evicting = Cause(stored.evicting)
-            unit.leaving = dict(unit.charged)
-            self._unfinished.append(unit)
-        elif unit.phase is Phase.DEQUEUED and world.settings.start_timeout_ms:
-            world.remind(stored.admitted_ms + world.settings.start_timeout_ms, "start", unit.key, unit.generation)
-        if unit.phase is not Phase.RESERVED:
-            self._lifecycle.time_execution(unit)
-        world.relay = True
 
     def _on_unit_gone(self, event: ev.UnitGone) -> None:
         world = self._world
@@ -367,9 +327,14 @@ class Engine:
         if unit is None or event.generation != unit.generation:
             return
         self._settle()
-        now = {grant.pod_set: grant.count for grant in unit.grants}
+        held = unit.grants if unit.before_grow is None else unit.before_grow
+        now = {grant.pod_set: grant.count for grant in held}
         grants = tuple(Grant(g.pod_set, min(g.count, now.get(g.pod_set, 0))) for g in event.grants)
-        if any(grant.count for grant in grants):
+        if not any(grant.count for grant in grants):
+            return
+        if unit.before_grow is not None:
+            unit.before_grow = grants  # what it grows to stays charged until that is known to be done or not
+        else:
             self._lifecycle.resized(unit, grants)
 
     def _on_unit_finished(self, event: ev.UnitFinished) -> None:
@@ -427,11 +392,14 @@ class Engine:
         self._settle()
         if unit.before_grow is not None:
             grants, unit.before_grow, unit.assumed = unit.before_grow, None, False
+            if unit.spent_nomination:
+                self._world.out.append(Nominate(unit.key, None))
             unit.refusals += 1
             self._lifecycle.pause(unit)
             self._lifecycle.resized(unit, grants)
         elif unit.checks and unit.phase is Phase.DEQUEUED:
-            self._lifecycle.evict(unit, Cause.START_TIMEOUT)
+            unit.phase = Phase.RESERVED  # as it is written
+            self._lifecycle.evict(unit, Cause.CHECK_RETRY)
         else:
             self._lifecycle.forget(unit)
 

@@ -23,7 +23,7 @@ GroupKey = tuple[object, ...]
 class Group:
     """Units of one lane in order; the first stands for all."""
 
-    __slots__ = ("_heap", "key", "lane", "opened", "park", "rank", "ranked")
+    __slots__ = ("_heap", "key", "lane", "opened", "park", "rank", "ranked", "ranked_at")
 
     def __init__(self, lane: Lane, key: GroupKey) -> None:
         self.lane = lane
@@ -33,8 +33,9 @@ class Group:
         self.opened = -1
         """The contest in which it may be tried."""
         self.rank: tuple[object, ...] = ()
-        self.ranked: tuple[UnitState, int, int] | None = None
-        """`rank` is the key of this first unit between lanes, for this state of its branch and of the shares."""
+        self.ranked: UnitState | None = None
+        self.ranked_at = (-1, -1)
+        """`rank` is the key of `ranked` between lanes, for this state of its branch and of the shares."""
 
     def add(self, unit: UnitState) -> None:
         unit.version += 1
@@ -45,8 +46,9 @@ class Group:
         """The first unit, or None; entries that have left are dropped on the way."""
         heap = self._heap
         while heap:
-            _, version, unit = heap[0]
-            if unit.group is self and unit.version == version:
+            entry = heap[0]
+            unit = entry[2]
+            if unit.group is self and unit.version == entry[1]:
                 return unit
             heappop(heap)
         return None
@@ -120,20 +122,21 @@ class Lane:
 
     def first(self, contest: int) -> tuple[Group, UnitState] | None:
         """The first unit of the groups that are open in this contest."""
-        best: tuple[Group, UnitState] | None = None
-        empty: list[GroupKey] = []
-        for key, group in self.groups.items():
+        best: Group | None = None
+        first: UnitState | None = None
+        empty: list[Group] = []
+        for group in self.groups.values():
             if group.opened != contest:
                 continue
             unit = group.top()
             if unit is None:
-                group.unpark()
-                empty.append(key)
-            elif best is None or unit.order < best[1].order:
-                best = (group, unit)
-        for key in empty:
-            del self.groups[key]
-        return best
+                empty.append(group)
+            elif first is None or unit.order < first.order:
+                best, first = group, unit
+        for group in empty:
+            group.unpark()
+            del self.groups[group.key]
+        return None if best is None or first is None else (best, first)
 
 
 class QueueState:

@@ -39,6 +39,7 @@ class Lifecycle:
         assert queue is not None
         grows = bool(unit.grants)
         before = unit.grants
+        unit.spent_nomination = unit.nomination is not None
         if unit.nomination is not None:
             world.drop_nomination(unit, starts=True)
         world.unplace(unit)
@@ -105,6 +106,9 @@ class Lifecycle:
     def forget(self, unit: UnitState) -> None:
         """The admission was refused: as if it had never been, after a pause that grows."""
         world = self._world
+        if unit.spent_nomination:
+            unit.spent_nomination = False
+            world.out.append(Nominate(unit.key, None))
         world.let_go(unit)
         unit.phase = unit.before_phase
         unit.checks = {}
@@ -152,6 +156,7 @@ class Lifecycle:
         world, leaf = self._world, unit.leaf
         assert leaf is not None
         if unit.leaving:
+            world.claims_changed = True
             world.ledger.unleave(leaf, unit.leaving)
             unit.leaving = {}
         if unit.shrink_to is not None:

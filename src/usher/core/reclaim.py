@@ -101,6 +101,8 @@ class Search:
         self.protected_ms = 0
         self.short = False
         """Something is missing that is not on its way."""
+        self.gaps: list[tuple[Node, str, int]] = []
+        """What would still be missing if everything that may be taken were taken: until then it is of no use to try."""
 
     # -- between quotas -------------------------------------------------------------------------------------------
 
@@ -112,11 +114,26 @@ class Search:
         if not self.short or short[0]:
             return None
         lowest = next(index for index, need in enumerate(short) if need)
-        fits = all(
-            self._fill(unit, index, whole=False) or self._fill(unit, index, whole=True)
-            for index in range(1, len(short))
-        )
-        return self._answer(unit, leaf.path[lowest].name, fits)
+        fits = True
+        for index in range(1, len(short)):
+            fits = self._fill(unit, index, whole=False) or self._fill(unit, index, whole=True)
+            if not fits:
+                self._note_gap(leaf.path[index], self._shortage(leaf, unit.ask)[index])
+                break
+        return self._answer(unit, leaf.path[lowest].name, fits, partial(self._lacking, unit))
+
+    def _note_gap(self, node: Node, lacking: Amounts) -> None:
+        resource = min(lacking)
+        self.gaps.append((node, resource, lacking[resource]))
+
+    def _lacking(self, unit: UnitState) -> dict[str, int]:
+        """What is missing anywhere on its path."""
+        assert unit.leaf is not None
+        most: dict[str, int] = {}
+        for need in self._shortage(unit.leaf, unit.ask):
+            for resource, amount in need.items():
+                most[resource] = max(most.get(resource, 0), amount)
+        return most
 
     def _fill(self, unit: UnitState, index: int, whole: bool) -> bool:
         """Free what the node at `index` of the path lacks: from its own branches first, then from those below."""
@@ -185,22 +202,31 @@ class Search:
             return None
         lowest = next(index for index, need in enumerate(short) if need)
         borrowed = [self._borrowed(node, unit.ask, 0) for node in leaf.path[:-1]]
+        wanting = partial(self._lacking_or_borrowed, unit, borrowed)
         for whole in (False, True):
             for victim in self._victims(leaf):
-                lacking: dict[str, int] = {}
-                for need in self._shortage(leaf, unit.ask):
-                    for resource, amount in need.items():
-                        lacking[resource] = max(lacking.get(resource, 0), amount)
+                lacking = wanting()
                 if not lacking:
                     break
                 if victim.rank < unit.rank and (take := self._offer(victim, lacking, whole)):
                     self._mark(take)
-        fits = not any(self._shortage(leaf, unit.ask)) and all(
-            self._borrowed(node, unit.ask, 1)[resource] <= before[resource]
-            for node, before in zip(leaf.path[:-1], borrowed, strict=True)
-            for resource in unit.ask
-        )
-        return self._answer(unit, leaf.path[lowest].name, fits)
+        fits = not wanting()
+        for node, lacks in zip(leaf.path, self._shortage(leaf, unit.ask), strict=True):
+            if lacks:
+                self._note_gap(node, lacks)
+                break
+        return self._answer(unit, leaf.path[lowest].name, fits, wanting)
+
+    def _lacking_or_borrowed(self, unit: UnitState, borrowed: Sequence[Amounts]) -> dict[str, int]:
+        """What is missing, and what its quota (or one above) would borrow beyond what it borrowed before."""
+        assert unit.leaf is not None
+        most = self._lacking(unit)
+        if self._shares.policy.entitles:
+            for node, before in zip(unit.leaf.path[:-1], borrowed, strict=True):
+                for resource, amount in self._borrowed(node, unit.ask, 1).items():
+                    if amount > before[resource]:
+                        most[resource] = max(most.get(resource, 0), amount - before[resource])
+        return most
 
     def _borrowed(self, node: Node, ask: Amounts, times: int) -> dict[str, int]:
         return {
@@ -272,13 +298,13 @@ class Search:
         assert take.unit.leaf is not None
         self._ledger.unleave(take.unit.leaf, take.amounts)
 
-    def _answer(self, unit: UnitState, node: str, fits: bool) -> Plan | None:
+    def _answer(self, unit: UnitState, node: str, fits: bool, wanting: Callable[[], Mapping[str, int]]) -> Plan | None:
         """Put back what is not needed, the most valuable first, and undo every mark."""
         assert unit.leaf is not None
         needed: list[Take] = []
         for take in reversed(self._takes.values()):
             self._unmark(take)
-            if fits and any(self._shortage(unit.leaf, unit.ask)):
+            if fits and wanting():
                 needed.append(take)
                 assert take.unit.leaf is not None
                 self._ledger.leave(take.unit.leaf, take.amounts)

@@ -58,6 +58,7 @@ class UnitState:
         "retries",
         "shrink_to",
         "spec",
+        "spent_nomination",
         "unready_ms",
         "version",
         "victim_key",
@@ -115,6 +116,8 @@ class UnitState:
         self.overtaken_ms = -1
         self.nomination: Nomination | None = None
         self.held: Mapping[str, int] = {}
+        self.spent_nomination = False
+        """It starts (or grows) on a nomination that is stored until that is carried out."""
 
     @property
     def growable(self) -> bool:

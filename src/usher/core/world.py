@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from usher.core.amounts import Amounts
 from usher.core.commands import Command, Nominate
-from usher.core.lanes import Lane, QueueState
+from usher.core.lanes import Group, Lane, QueueState
 from usher.core.ledger import Blocked, Ledger, Node
 from usher.core.model import Quota, Settings, StopPolicy
 from usher.core.phases import FINISHED, Phase
@@ -41,20 +41,26 @@ class World:
         self.out: list[Command] = []
         self.ready: dict[Lane, None] = {}
         """Lanes with a group that is worth a try in the coming contest."""
+        self.fresh: dict[Group, None] = {}
+        """Groups of which the first unit is new."""
         self.contest = 0
         self.nominated: dict[str, UnitState] = {}
         self.overdue: dict[str, UnitState] = {}
         """Overtaken for too long; room is kept for the first at each node."""
         self.replace: dict[str, UnitState] = {}
         """Units whose place must be found again before the next contest."""
+        self.restored: list[UnitState] = []
+        """Units with a past that have not been told what was under way."""
+        self.stale_nominations: list[str] = []
+        """Units whose stored nomination is of no use any more."""
         self.relay = False
         """Quotas or queues changed: the tree is laid anew before the next contest."""
         self.claims_changed = True
         """Any claim may have become possible that was not before."""
         self.came_above: dict[Node, None] = {}
         """Nodes that use more than they deserve, and did not before."""
-        self.claimants: dict[Lane, None] = {}
-        """Lanes whose first unit had the right to take back but found nothing to take."""
+        self.claimants: dict[Group, None] = {}
+        """Groups whose first unit had the right to take back but found nothing to take."""
         self.newcomers: dict[str, UnitState] = {}
         """Units that have not been tried yet."""
         self.cleared: dict[str, UnitState] = {}
@@ -198,14 +204,15 @@ class World:
         group = lane.group_for(unit, apart=bool(self.plugins.filters))
         group.add(unit)
         self.waiting += 1
-        if group.top() is unit:
-            group.unpark()
-        if group.park is None:
-            self.open(lane)
-            group.opened = self.contest
+        if group.park is None or group.top() is unit:
+            self.open_group(group)
 
-    def open(self, lane: Lane) -> None:
-        self.ready[lane] = None
+    def open_group(self, group: Group) -> None:
+        """To be tried in the coming contest, whatever is free."""
+        group.unpark()
+        group.opened = self.contest
+        self.fresh[group] = None
+        self.ready[group.lane] = None
 
     def unplace(self, unit: UnitState) -> None:
         """Out of its queue; what it holds and asks for stays as it is."""
@@ -227,9 +234,7 @@ class World:
         unit.group = None
         self.waiting -= 1
         if headed:
-            group.unpark()
-            group.opened = self.contest
-            self.open(group.lane)
+            self.open_group(group)
 
     def _order(self, unit: UnitState, queue: QueueState) -> tuple[int | str, ...]:
         spec = unit.spec
@@ -314,6 +319,7 @@ class World:
         leaf, amounts = unit.leaf, unit.charged
         assert leaf is not None
         if unit.leaving:
+            self.claims_changed = True  # somebody may have counted on this room and not get it
             self.ledger.unleave(leaf, unit.leaving)
         self.ledger.refund(leaf, amounts, not unit.spec.preemptible)
         count_shape(leaf, amounts, -1)
@@ -331,9 +337,8 @@ class World:
         """A queue with a limit on its units has room for one more."""
         if queue.spec.max_units is not None:
             for lane in queue.lanes.values():
-                self.open(lane)
                 for group in lane.groups.values():
-                    group.opened = self.contest
+                    self.open_group(group)
 
     # -- nominations ----------------------------------------------------------------------------------------------
 
@@ -352,10 +357,8 @@ class World:
             lane = unit.queue.lane_for(unit.leaf)
             if lane.blocker is unit:
                 lane.blocker = None
-                self.open(lane)
                 for group in lane.groups.values():
-                    group.unpark()
-                    group.opened = self.contest
+                    self.open_group(group)
 
 
 def count_shape(leaf: Node, amounts: Amounts, sign: int) -> None:
