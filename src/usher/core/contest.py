@@ -36,7 +36,6 @@ class Contest:
     def __init__(self, world: World, lifecycle: Lifecycle) -> None:
         self._world = world
         self._lifecycle = lifecycle
-        self._admitted = set(world.cleared)
         self._failed: set[Group] = set()
         self._passed: dict[Node, Key] = {}
         self._passed_in: dict[tuple[Node, Lane], tuple[int | str, ...]] = {}
@@ -377,7 +376,6 @@ class Contest:
 
     def _admit(self, unit: UnitState, counts: Mapping[str, int]) -> None:
         world = self._world
-        self._admitted.add(unit.key)
         protected_ms = 0
         if unit.nomination is not None and not unit.nomination.claimed:
             protected_ms = self._reserve_after(unit) << min(unit.evictions, 16)
@@ -387,8 +385,8 @@ class Contest:
             if node.parent in self._rankings:
                 self._rankings[node.parent].risen(node)
             used, deserved = node.used, node.deserved
-            for name, amount in unit.charged.items():
-                if used[name] > deserved.get(name, 0) >= used[name] - amount:
+            for name in unit.charged:
+                if used[name] > deserved.get(name, 0):
                     world.came_above[node] = None
                     break
         if unit.queue is not None and unit.queue.spec.preempts:
@@ -426,7 +424,7 @@ class Contest:
 
     def _search(self) -> Search:
         world = self._world
-        return Search(world.ledger, world.shares, self._ranking, self._victims, world.now_ms, self._admitted)
+        return Search(world.ledger, world.shares, self._ranking, self._victims, world.now_ms, world.started)
 
     def _victims(self, node: Node) -> list[UnitState]:
         """The units of a quota in the order in which they give back."""
@@ -460,7 +458,7 @@ class Contest:
         cause = Cause.RECLAIMED
         search = self._search()
         guaranteed = not self._not_guaranteed(unit)
-        searched = False
+        searched = guaranteed and unit.claims and self._entitled(unit)  # it may be poorer than somebody later
         if guaranteed and self._may_claim(unit):
             searched = True
             plan = search.claim(unit)
@@ -488,6 +486,14 @@ class Contest:
     def _not_guaranteed(self, unit: UnitState) -> bool:
         assert unit.leaf is not None
         return not unit.spec.preemptible and self._world.ledger.not_guaranteed(unit.leaf, unit.ask) is not None
+
+    def _entitled(self, unit: UnitState) -> bool:
+        leaf = unit.leaf
+        assert leaf is not None
+        return self._world.shares.policy.entitles and all(
+            leaf.used.get(name, 0) + leaf.held.get(name, 0) + amount <= leaf.deserved.get(name, 0)
+            for name, amount in unit.ask.items()
+        )
 
     def _may_claim(self, unit: UnitState) -> bool:
         """A quick look: is there a level at which it has the right, and somebody is richer?"""

@@ -65,18 +65,21 @@ class Engine:
         world = self._world
         world.now_ms = max(now_ms, world.now_ms)
         world.out = self._unsent
+        world.started = set()
         for event in events:
             self._handlers[type(event)](event)
         if not self._synced:
             return []
         self._unsent = []
         self._settle()
-        self._start_cleared()
         go_on(world, self._lifecycle)
         while (due := world.due()) is not None:
             self._remind(*due)
+        for unit in world.cleared.values():
+            if world.units.get(unit.key) is unit:
+                self._lifecycle.checks_ready(unit)
+        world.cleared = {}
         Contest(world, self._lifecycle).run()
-        world.cleared.clear()
         for unit in world.newcomers.values():
             if unit.phase is Phase.NEW and not unit.grants:
                 unit.phase = after(unit.phase, Cause.NOT_ADMITTED)
@@ -366,20 +369,10 @@ class Engine:
             case _:
                 pass
 
-    def _start_cleared(self) -> None:
-        """Reserved units whose checks all agree, unless something else happened to them in the same batch."""
-        cleared = self._world.cleared
-        for key, unit in list(cleared.items()):
-            ready = all(state is CheckState.READY for state in unit.checks.values())
-            if unit.phase is Phase.RESERVED and unit.evicting is None and unit.grants and ready:
-                self._lifecycle.checks_ready(unit)
-            else:
-                del cleared[key]
-
     def _on_confirmed(self, event: ev.Confirmed) -> None:
         unit = self._holding(event.key)
         if unit is not None and event.generation == unit.generation and unit.assumed:
-            unit.assumed = False
+            unit.assumed = unit.spent_nomination = False
             unit.before_grow = None
             unit.refusals = 0
             if unit.spec.elastic:
@@ -392,8 +385,7 @@ class Engine:
         self._settle()
         if unit.before_grow is not None:
             grants, unit.before_grow, unit.assumed = unit.before_grow, None, False
-            if unit.spent_nomination:
-                self._world.out.append(Nominate(unit.key, None))
+            self._lifecycle.clear_nomination(unit)
             unit.refusals += 1
             self._lifecycle.pause(unit)
             self._lifecycle.resized(unit, grants)

@@ -45,6 +45,7 @@ class Lifecycle:
         world.unplace(unit)
         unit.grants = as_grants(unit.spec, counts)
         unit.assumed = True
+        world.started.add(unit.key)
         unit.overtaken_ms = -1
         if grows:
             unit.before_grow = before
@@ -71,6 +72,9 @@ class Lifecycle:
         world.place(unit)
 
     def checks_ready(self, unit: UnitState) -> None:
+        """Let a reserved unit start, if every check agrees."""
+        if unit.phase is not Phase.RESERVED or unit.evicting or set(unit.checks.values()) - {CheckState.READY}:
+            return
         unit.phase = after(unit.phase, Cause.CHECKS_READY)
         unit.admitted_ms = self._world.now_ms
         unit.assumed = True
@@ -79,6 +83,7 @@ class Lifecycle:
 
     def _start(self, unit: UnitState) -> None:
         world = self._world
+        world.started.add(unit.key)
         world.out.append(Admit(unit.key, unit.generation, unit.charged_to, unit.grants))
         self._remind(world.settings.start_timeout_ms, "start", unit)
         self.time_execution(unit)
@@ -106,9 +111,7 @@ class Lifecycle:
     def forget(self, unit: UnitState) -> None:
         """The admission was refused: as if it had never been, after a pause that grows."""
         world = self._world
-        if unit.spent_nomination:
-            unit.spent_nomination = False
-            world.out.append(Nominate(unit.key, None))
+        self.clear_nomination(unit)
         world.let_go(unit)
         unit.phase = unit.before_phase
         unit.checks = {}
@@ -116,6 +119,12 @@ class Lifecycle:
         unit.refusals += 1
         self.pause(unit)
         world.place(unit)
+
+    def clear_nomination(self, unit: UnitState) -> None:
+        """What it started on was not carried out, so its nomination is still stored."""
+        if unit.spent_nomination:
+            unit.spent_nomination = False
+            self._world.out.append(Nominate(unit.key, None))
 
     def pause(self, unit: UnitState) -> None:
         world = self._world
@@ -177,6 +186,7 @@ class Lifecycle:
         """Its pods are gone: the quota is free, and the unit waits again, in back-off or in its queue."""
         world, cause = self._world, unit.evicting
         assert cause is not None
+        self.clear_nomination(unit)
         if unit.phase is not Phase.RESERVED:
             unit.ran_ms += world.now_ms - unit.admitted_ms
         world.let_go(unit)

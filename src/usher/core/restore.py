@@ -78,16 +78,16 @@ def go_on(world: World, lifecycle: Lifecycle) -> None:
         if unit.evicting is not None:
             world.out.append(Evict(unit.key, unit.generation, unit.evicting))
         elif unit.phase is Phase.RESERVED:
-            _check_again(lifecycle, unit)
+            _check_again(world, lifecycle, unit)
     world.restored.clear()
 
 
-def _check_again(lifecycle: Lifecycle, unit: UnitState) -> None:
+def _check_again(world: World, lifecycle: Lifecycle, unit: UnitState) -> None:
     """Checks may have spoken while nobody listened."""
     states = set(unit.checks.values())
     if CheckState.REJECTED in states:
         lifecycle.evict(unit, Cause.CHECK_REJECTED)
     elif CheckState.RETRY in states:
         lifecycle.evict(unit, Cause.CHECK_RETRY)
-    elif states <= {CheckState.READY}:
-        lifecycle.checks_ready(unit)
+    else:
+        world.cleared[unit.key] = unit

@@ -256,11 +256,21 @@ def _totals(demand: Mapping[Signature, Amounts]) -> dict[str, int]:
 
 def _cap(demand: dict[Signature, dict[str, int]], limits: Amounts) -> None:
     """Scale demand down under `max`, resource by resource in name order, whole signatures at a time."""
+    cut = False
     for resource in sorted(limits):
         total = sum(amounts.get(resource, 0) for amounts in demand.values())
         limit = limits[resource]
         if total > limit:
+            cut = True
             for amounts in demand.values():
                 if resource in amounts:
                     for name in amounts:
                         amounts[name] = amounts[name] * limit // total
+    if cut:
+        for key in [key for key, amounts in demand.items() if not all(amounts.values())]:
+            amounts = demand.pop(key)
+            left = tuple(name for name in key if amounts[name])
+            if left:
+                kept = demand.setdefault(left, dict.fromkeys(left, 0))
+                for name in left:
+                    kept[name] += amounts[name]

@@ -39,6 +39,8 @@ class World:
         self.capacity_shared: dict[str, int] = {}
         self.now_ms = 0
         self.out: list[Command] = []
+        self.started: set[str] = set()
+        """Units that this call lets start or grow: it takes nothing from them."""
         self.ready: dict[Lane, None] = {}
         """Lanes with a group that is worth a try in the coming contest."""
         self.fresh: dict[Group, None] = {}
