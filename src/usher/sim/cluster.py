@@ -152,7 +152,7 @@ class Simulation:
             _, code, _, index, spell, event = heappop(heap)
             if code in _MOVES:
                 self._moves -= 1
-                self._moved += 1
+                self._moved += code != _FINISH or spell == self._spell[index]
             if code == _ARRIVE:
                 events.append(self._arrive(index))
             elif code == _HAPPEN:
