@@ -98,6 +98,7 @@ class Search:
         self._now_ms = now_ms
         self._spared = spared
         self._takes: dict[str, Take] = {}
+        self._used: dict[Node, Ranking] = {}
         self.protected_ms = 0
         self.short = False
         """Something is missing that is not on its way."""
@@ -149,12 +150,12 @@ class Search:
         leaf, ask = unit.leaf, unit.ask
         assert leaf is not None
         ancestor, own = leaf.path[level], leaf.path[level - 1]
-        entitled = self._entitled(leaf.path[:level], ask)
+        entitled = within_deserved(leaf.path[:level], ask)
         if not entitled and not self._shares.policy.claims_by_share:
             return
         poorer = self._shares.share_of(own, self._with(own, ask))
         guaranteed = self._guaranteed(own, ask)
-        ranking = self._ranking(ancestor)
+        ranking = self._used[ancestor] = self._ranking(ancestor)
         spent = {own}
         while found := ranking.richest(spent):
             share, branch = found
@@ -310,8 +311,17 @@ class Search:
                 self._ledger.leave(take.unit.leaf, take.amounts)
         for take in needed:
             self._unmark(take)
+        self._rank_again()
         self._takes = {}
         return Plan(node, tuple(reversed(needed))) if fits and needed else None
+
+    def _rank_again(self) -> None:
+        """Branches that were ranked as if they had given back are as rich as before."""
+        for take in self._takes.values():
+            assert take.unit.leaf is not None
+            for node in take.unit.leaf.path[:-1]:
+                if node.parent in self._used:
+                    self._used[node.parent].risen(node)
 
     # -- amounts --------------------------------------------------------------------------------------------------
 
@@ -349,13 +359,6 @@ class Search:
         names = node.used.keys() | node.held.keys() | ask.keys()
         return {name: self._effective(node, name) + node.held.get(name, 0) + ask.get(name, 0) for name in names}
 
-    def _entitled(self, nodes: tuple[Node, ...], ask: Amounts) -> bool:
-        return all(
-            self._effective(node, resource) + node.held.get(resource, 0) + amount <= node.deserved.get(resource, 0)
-            for node in nodes
-            for resource, amount in ask.items()
-        )
-
     def _guaranteed(self, node: Node, ask: Amounts) -> bool:
         return all(
             self._effective(node, resource) + node.held.get(resource, 0) + amount <= node.quota.min.get(resource, 0)
@@ -367,6 +370,16 @@ class Search:
             return True
         left = {name: self._effective(branch, name) - freed.get(name, 0) for name in branch.used}
         return self._shares.share_of(branch, left) > floor
+
+
+def within_deserved(nodes: Sequence[Node], ask: Amounts) -> bool:
+    """With `ask`, and with what is kept for its units, each of these stays within what it deserves."""
+    return all(
+        node.used.get(name, 0) - node.leaving.get(name, 0) + node.held.get(name, 0) + amount
+        <= node.deserved.get(name, 0)
+        for node in nodes
+        for name, amount in ask.items()
+    )
 
 
 def effective_share(shares: Shares, node: Node) -> int:

@@ -27,7 +27,7 @@ from usher.policies.registry import plugins as chosen
 from usher.testing.builders import amounts
 from usher.testing.store import Store
 
-ROUNDS_MAX = 500
+ROUNDS_MAX = 100
 """An engine that still commands after so many calls at one instant will never stop."""
 
 
