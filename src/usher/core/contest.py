@@ -18,8 +18,8 @@ from usher.core.ledger import Blocked, Node
 from usher.core.lifecycle import Lifecycle
 from usher.core.phases import Cause
 from usher.core.plugins import Candidate
-from usher.core.reclaim import Plan, Ranking, Search
-from usher.core.state import UnitState, amounts_of, between, full_counts, least_counts
+from usher.core.reclaim import Plan, Ranking, Search, within_deserved
+from usher.core.state import UnitState
 from usher.core.world import World
 
 Key = tuple[object, ...]
@@ -176,22 +176,17 @@ class Contest:
                 with world.ledger.without_holds((unit, *later)):
                     blocked = world.ledger.blocked(unit.leaf, unit.ask, not unit.spec.preemptible)
             if blocked is None:
-                self._admit(unit, full_counts(unit.spec))
+                self._admit(unit, unit.target)
                 continue
             unit.blocked = blocked
-            if not unit.nomination.claimed:
-                counts = self._smaller_nominee(unit, later)
-                if counts is not None:
-                    self._admit(unit, counts)
-            elif self._search().lapsed(unit, later):
-                self._lifecycle.lapse(unit)
-
-    def _smaller_nominee(self, unit: UnitState, later: Iterable[UnitState]) -> dict[str, int] | None:
-        """The size with which it could start if nothing were kept for itself and those after it."""
-        if unit.ask_least == unit.ask or self._limited(unit) is not None:
-            return None
-        with self._world.ledger.without_holds((unit, *later)):
-            return self._smaller(unit)
+            if unit.nomination.claimed:
+                if self._search().lapsed(unit, later):
+                    self._lifecycle.lapse(unit)
+            elif self._limited(unit) is None:
+                with world.ledger.without_holds((unit, *later)):
+                    smaller = self._fits_smaller(unit)
+                if smaller:
+                    self._admit(unit, unit.target)
 
     def _promote_overdue(self) -> None:
         """Room is kept for whoever was overtaken too long; at one node for one unit at a time."""
@@ -311,22 +306,23 @@ class Contest:
         if group.park is not None and group.park[0].free(group.park[1]) < group.park[2]:
             hopes = group in self._must and not group.lane.hopeless(world.contest, unit)
             ends = unit.spec.max_execution_ms is not None and bool(world.nominated)
-            if not hopes or not (ends or group.lane.queue.spec.preempts or self._may_claim(unit)):
+            if not hopes or not (ends or group.lane.queue.spec.preempts or self._may_claim(unit, unit.ask_least)):
                 return False
         blocked = self._limited(unit)
         if blocked is None:
             blocked = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
             if blocked is None or self._backfills(unit):
                 self._note_passing(group.lane, unit, key)
-                self._admit(unit, full_counts(unit.spec))
+                self._admit(unit, unit.target)
                 return True
             gaps: list[tuple[Node, str, int]] = []
             if blocked.check in NUMERIC and self._takes_back(group, unit, blocked, gaps):
                 return True
-            counts = self._smaller(unit)
-            if counts is not None:
+            if self._fits_smaller(unit):
                 self._note_passing(group.lane, unit, key)
-                self._admit(unit, counts)
+                self._admit(unit, unit.target)
+                return True
+            if self._claims_part(group, unit, blocked, gaps):
                 return True
             if unit.ask_least != unit.ask:
                 blocked = world.ledger.blocked(leaf, unit.ask_least, not unit.spec.preemptible) or blocked
@@ -392,33 +388,13 @@ class Contest:
         if unit.queue is not None and unit.queue.spec.preempts:
             world.claims_changed = True
 
-    def _smaller(self, unit: UnitState) -> dict[str, int] | None:
-        """The largest size between its least and its full one that fits without taking from anybody."""
-        if unit.ask_least == unit.ask:
-            return None
-        world, leaf, spec = self._world, unit.leaf, unit.spec
+    def _fits_smaller(self, unit: UnitState) -> bool:
+        """Aim at the largest size, from its least on, that fits without taking from anybody."""
+        ledger, leaf, fixed = self._world.ledger, unit.leaf, not unit.spec.preemptible
         assert leaf is not None
-        most = full_counts(spec)
-        if unit.grants:
-            least = {grant.pod_set: grant.count for grant in unit.grants}
-            held = unit.charged
-        else:
-            least, held = least_counts(spec), {}
-        least = {name: min(least.get(name, 0), count) for name, count in most.items()}
-        room = sum(most.values()) - sum(least.values())
-
-        def fits(step: int) -> bool:
-            whole = amounts_of(spec.pod_sets, between(least, most, step))
-            ask = {name: amount - held.get(name, 0) for name, amount in whole.items() if amount > held.get(name, 0)}
-            return world.ledger.blocked(leaf, ask, not spec.preemptible) is None
-
-        low, high = (1 if unit.grants else 0), room - 1
-        if low > high or not fits(low):
-            return None
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle - 1)
-        return between(least, most, low)
+        return unit.ask_least != unit.ask and self._world.aim_lower(
+            unit, lambda ask: ledger.blocked(leaf, ask, fixed) is None
+        )
 
     # -- taking back ----------------------------------------------------------------------------------------------
 
@@ -459,7 +435,7 @@ class Contest:
         search = self._search()
         guaranteed = not self._not_guaranteed(unit)
         searched = guaranteed and unit.claims and self._entitled(unit)  # it may be poorer than somebody later
-        if guaranteed and self._may_claim(unit):
+        if guaranteed and self._may_claim(unit, unit.ask):
             searched = True
             plan = search.claim(unit)
         if guaranteed and plan is None and group.lane.queue.spec.preempts:
@@ -483,6 +459,22 @@ class Contest:
                 self._lifecycle.shrink(take.unit, take.grants, cause, unit.key)
         return True
 
+    def _claims_part(self, group: Group, unit: UnitState, blocked: Blocked, gaps: list[tuple[Node, str, int]]) -> bool:
+        """An elastic unit takes back what it deserves, though it wants more."""
+        if not unit.spec.elastic or unit.ask == unit.ask_least or blocked.check not in NUMERIC:
+            return False
+        whole, leaf = unit.target, unit.leaf
+        assert leaf is not None
+        self._ensure()
+        if not self._world.shares.policy.entitles:
+            return False
+        if not self._world.aim_lower(unit, lambda ask: within_deserved(leaf.path[:-1], ask)):
+            return False
+        if self._takes_back(group, unit, blocked, gaps):
+            return True
+        self._world.aim(unit, whole)
+        return False
+
     def _not_guaranteed(self, unit: UnitState) -> bool:
         assert unit.leaf is not None
         return not unit.spec.preemptible and self._world.ledger.not_guaranteed(unit.leaf, unit.ask) is not None
@@ -495,9 +487,9 @@ class Contest:
             for name, amount in unit.ask.items()
         )
 
-    def _may_claim(self, unit: UnitState) -> bool:
+    def _may_claim(self, unit: UnitState, ask: Amounts) -> bool:
         """A quick look: is there a level at which it has the right, and somebody is richer?"""
-        world, leaf, ask = self._world, unit.leaf, unit.ask
+        world, leaf = self._world, unit.leaf
         policy = world.shares.policy
         assert leaf is not None
         if not policy.entitles or not unit.claims:

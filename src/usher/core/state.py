@@ -59,6 +59,7 @@ class UnitState:
         "shrink_to",
         "spec",
         "spent_nomination",
+        "target",
         "unready_ms",
         "version",
         "victim_key",
@@ -81,6 +82,8 @@ class UnitState:
         self.version = 0
         self.ask: Mapping[str, int] = {}
         """What it waits for now; empty when it waits for nothing."""
+        self.target: Mapping[str, int] = {}
+        """By pod set: the counts it would have with what it asks for."""
         self.ask_least: Mapping[str, int] = {}
         """The least with which it could start (or grow)."""
         self.blocked: Blocked | None = None

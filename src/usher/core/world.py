@@ -6,6 +6,7 @@ so that a unit's place, its charge and its demand never disagree.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -17,7 +18,7 @@ from usher.core.model import Quota, Settings, StopPolicy
 from usher.core.phases import FINISHED, Phase
 from usher.core.plugins import Guard, Plugins
 from usher.core.shares import Shares
-from usher.core.state import UnitState, amounts_of, full_counts, granted_amounts, least_counts
+from usher.core.state import UnitState, amounts_of, between, full_counts, granted_amounts, least_counts
 
 
 class World:
@@ -194,8 +195,7 @@ class World:
             return
         assert unit.leaf is not None
         assert queue is not None
-        most = unit.ask if self.ledger.never_fits(unit.leaf, _sum(unit.charged, unit.ask)) is None else unit.ask_least
-        self._demand(unit, unit.leaf, _sum(unit.charged, most))
+        self._demand(unit, unit.leaf, _sum(unit.charged, unit.ask))
         self.join(unit)
 
     def join(self, unit: UnitState) -> None:
@@ -248,15 +248,49 @@ class World:
         return (*key, spec.created_ms, spec.seq, spec.namespace, spec.name)
 
     def _set_ask(self, unit: UnitState) -> None:
+        """What it waits for: all of it, or as much as could ever fit; and the least with which it would go on."""
         spec = unit.spec
-        if not unit.grants:
-            unit.ask = amounts_of(spec.pod_sets, full_counts(spec))
+        if unit.grants:
+            first = next(name for name, count in unit.missing().items() if count > 0)
+            unit.ask_least = amounts_of(spec.pod_sets, {first: 1})
+        else:
             unit.ask_least = amounts_of(spec.pod_sets, least_counts(spec))
-            return
-        missing = {name: count for name, count in unit.missing().items() if count > 0}
-        first = next(iter(missing))
-        unit.ask = amounts_of(spec.pod_sets, missing)
-        unit.ask_least = amounts_of(spec.pod_sets, {first: 1})
+        self.aim(unit, full_counts(spec))
+        if unit.leaf is not None and unit.ask != unit.ask_least:
+            leaf, fixed = unit.leaf, not spec.preemptible
+            if self.ledger.never_fits(leaf, _sum(unit.charged, unit.ask), fixed) is not None:
+                self.aim_lower(unit, lambda ask: self.ledger.never_fits(leaf, _sum(unit.charged, ask), fixed) is None)
+
+    def aim(self, unit: UnitState, counts: Mapping[str, int]) -> None:
+        """Let it ask for these counts beyond what it has."""
+        unit.target = counts
+        whole = amounts_of(unit.spec.pod_sets, counts)
+        unit.ask = {
+            name: amount - unit.charged.get(name, 0)
+            for name, amount in whole.items()
+            if amount > unit.charged.get(name, 0)
+        }
+
+    def aim_lower(self, unit: UnitState, allowed: Callable[[Amounts], bool]) -> bool:
+        """Let it ask for the most that is allowed, between its least and what it asks for; False: nothing is."""
+        least = {grant.pod_set: grant.count for grant in unit.grants} or least_counts(unit.spec)
+        most = dict(unit.target)
+        least = {name: min(least.get(name, 0), count) for name, count in most.items()}
+        low, high = (1 if unit.grants else 0), sum(most.values()) - sum(least.values()) - 1
+        before = unit.target
+
+        def fits(step: int) -> bool:
+            self.aim(unit, between(least, most, step))
+            return allowed(unit.ask)
+
+        if low > high or not fits(low):
+            self.aim(unit, before)
+            return False
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        self.aim(unit, between(least, most, low))
+        return True
 
     def _aside(self, unit: UnitState) -> Blocked | None:
         """Why a unit does not take part now, though its queue and quota are there."""
