@@ -22,6 +22,18 @@ def test_the_example_shows_dominant_resource_fairness() -> None:
     assert deserved["team-b/tasks"] == {"cpu": "6", "memory": "2Gi"}
 
 
+def test_queue_jobs_shrink_to_what_they_deserve() -> None:
+    example = EXAMPLE.with_name("queue-jobs.yaml")
+
+    run = report(example, "--capacity", "cpu=9,memory=18Gi", "--until", "1m")
+
+    used = {each["name"]: each["used"] for each in run["quotas"]}
+    assert used["team-a/tasks"] == {"cpu": "3", "memory": "12Gi"}
+    assert used["team-b/tasks"] == {"cpu": "6", "memory": "2Gi"}
+    assert run["summary"]["evictions"] == 0
+    assert run["summary"]["shrinks"] == 1
+
+
 def test_the_json_schema_is_what_is_promised() -> None:
     run = report(EXAMPLE)
 

@@ -61,7 +61,7 @@ def simulate(*arguments: object) -> Result:
 
 def report(*arguments: object) -> dict[str, Any]:
     """The JSON of a run that must succeed."""
-    done = simulate(*arguments, "-o", "json")
+    done = simulate(*arguments, "-o", "json", "--check")
     assert done.exit_code == 0, done.stderr
     decoded: dict[str, Any] = json.loads(done.stdout)
     return decoded

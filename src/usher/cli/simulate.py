@@ -61,6 +61,7 @@ class Duration(click.ParamType[int]):
 @click.option("-o", "--output", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML report too.")
 @click.option("--timeline", type=click.IntRange(0), default=40, show_default=True, help="Lines of the text timeline.")
+@click.option("--check", is_flag=True, help="Check the engine's invariants after every instant (slow).")
 def simulate(
     files: tuple[str, ...],
     capacity: str | None,
@@ -76,6 +77,7 @@ def simulate(
     output: str,
     html_file: Path | None,
     timeline: int,
+    check: bool,
 ) -> None:
     """Run manifests, or a trace, through the engine in virtual time.
 
@@ -85,7 +87,7 @@ def simulate(
     try:
         scenario = _scenario(files, capacity, runs_for, trace, nodes, tenants, limit)
         click.echo(text.lines_of(scenario.notes), err=True, nl=False)
-        outcomes = _outcomes(scenario, share, changes, Limits(until, grace))
+        outcomes = _outcomes(scenario, share, changes, Limits(until, grace), check)
     except BadInputError as error:
         for line in error.errors:
             click.echo(f"Error: {line}", err=True)
@@ -138,14 +140,14 @@ def _tried(read: Callable[[], _T], errors: list[str]) -> _T | None:
         return None
 
 
-def _outcomes(scenario: Scenario, share: str, changes: Sequence[str], limits: Limits) -> list[Outcome]:
+def _outcomes(scenario: Scenario, share: str, changes: Sequence[str], limits: Limits, check: bool) -> list[Outcome]:
     shares = list(dict.fromkeys(name.strip() for name in share.split(",")))
     settings = settings_of(changes)
     if len(shares) * len(settings) > RUNS_MAX:
         raise BadInputError([f"{len(shares) * len(settings)} runs are more than {RUNS_MAX}: compare fewer"])
     progress = ProgressBar(sys.stderr)
     try:
-        return run_all(scenario, shares, settings, limits, progress)
+        return run_all(scenario, shares, settings, limits, progress, check)
     finally:
         progress.clear()
 

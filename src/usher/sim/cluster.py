@@ -21,7 +21,7 @@ from usher.sim import records as r
 from usher.sim.samples import Samples
 from usher.sim.scenario import Answers, Scenario
 
-STALL_INSTANTS: Final = 20_000
+STALL_INSTANTS: Final = 2_000
 """Only retries are left if in so many instants in a row nothing came or ended, and nothing is planned to."""
 QUIET_INSTANTS_MAX: Final = 2_000_000
 """As above, whatever is planned."""
@@ -66,6 +66,10 @@ class DoesNotSettleError(RuntimeError):
     """The engine goes on commanding at one instant: a bug in it or in a plug-in."""
 
 
+class BrokenError(RuntimeError):
+    """An invariant of the engine does not hold."""
+
+
 class Simulation:
     """One run; `run` may be called once."""
 
@@ -75,6 +79,7 @@ class Simulation:
         engine: EnginePort,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         progress: Callable[[int, int], None] | None = None,
+        check: Callable[[], list[str]] | None = None,
     ) -> None:
         works = scenario.works
         self.scenario = scenario
@@ -88,6 +93,7 @@ class Simulation:
         """How units stood that were deleted."""
         self._limits = limits
         self._progress = progress
+        self._check = check
         self._index = {work.unit.key: index for index, work in enumerate(works)}
         self._spell = [0] * len(works)
         """Counts a unit's starts and stops: what was planned for an earlier one is void."""
@@ -125,6 +131,8 @@ class Simulation:
             if not instants:
                 events.append(e.Synced())
             self._settle(events, now)
+            if self._check is not None and (wrong := self._check()):
+                raise BrokenError(f"at {now} ms: {'; '.join(wrong)}")
             if lines != self.records.lines_count:
                 self._last_ms = now
             instants += 1

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from usher.core.engine import Engine
+from usher.core.invariants import violations
 from usher.core.model import Settings
 from usher.policies.registry import plugins
 from usher.sim.cluster import Limits, Simulation
@@ -27,12 +28,16 @@ def run_all(
     settings: Sequence[tuple[Mapping[str, str], Settings]],
     limits: Limits,
     progress: Progress | None = None,
+    checked: bool = False,
 ) -> list[Outcome]:
-    """Every share policy with every setting; raises BadInputError if there is no such policy."""
+    """Every share policy with every setting; raises BadInputError if there is no such policy.
+
+    `checked`: the engine's invariants are looked at after every instant, which is slow.
+    """
     found = []
     for share in shares:
         for chosen, setting in settings:
-            found.append(_run(scenario, share, chosen, setting, limits, progress))
+            found.append(_run(scenario, share, chosen, setting, limits, progress, checked))
     return found
 
 
@@ -43,6 +48,7 @@ def _run(
     setting: Settings,
     limits: Limits,
     progress: Progress | None,
+    checked: bool,
 ) -> Outcome:
     try:
         engine = Engine(setting, plugins(share=share))
@@ -50,7 +56,7 @@ def _run(
         raise BadInputError([f"--share: {error.args[0] if error.args else error}"]) from None
     total = 2 * len(scenario.works) + len(scenario.happenings)
     told = None if progress is None else (lambda moved, now: progress(share, moved, total, now))
-    simulation = Simulation(scenario, engine, limits, told)
+    simulation = Simulation(scenario, engine, limits, told, (lambda: violations(engine)) if checked else None)
     with _no_needless_collections():
         simulation.run()
     return outcome(simulation, share, chosen)
