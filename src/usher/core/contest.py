@@ -267,7 +267,8 @@ class Contest:
         if alone:
             return ((), serial, lane, group, unit, version)
         state = (version, self._world.shares.epoch)
-        if group.ranked is not unit or group.ranked_at != state or self._world.plugins.scores:
+        fresh = group.ranked is unit and group.ranked_at == state and len(unit.leaf.lanes) == 1
+        if not fresh or self._world.plugins.scores:
             group.rank, group.ranked, group.ranked_at = self._key(lane, unit), unit, state
         return (group.rank, serial, lane, group, unit, version)
 
@@ -284,7 +285,7 @@ class Contest:
             score += world.guard.call(plugin.name, 0, plugin.score, unit.spec)
         shares = world.shares
         if not shares.policy.entitles:
-            return (0, -queue.priority if queue.shared else 0, -score, (), -queue.priority, unit.order[-4:])
+            return (0, -queue.priority if queue.shared else 0, -score, (), *self._turn(lane, unit))
         borrows = 0
         used, held, deserved = leaf.used, leaf.held, leaf.deserved
         for resource, amount in unit.ask.items():
@@ -295,7 +296,25 @@ class Contest:
             rank: tuple[int, ...] = (leaf.share if leaf.share >= 0 else shares.share(leaf),)
         else:
             rank = tuple(shares.share(node) for node in leaf.path[-2::-1])
-        return (borrows, -queue.priority if queue.shared else 0, -score, rank, -queue.priority, unit.order[-4:])
+        return (borrows, -queue.priority if queue.shared else 0, -score, rank, *self._turn(lane, unit))
+
+    def _turn(self, lane: Lane, unit: UnitState) -> Key:
+        """The age that counts, its queue's rank among the tenant's own, its own age.
+
+        The queues of one tenant on one quota have one turn among the others, that of their oldest head; whose it is
+        their priorities decide. So a tenant cannot raise itself above others by the priority of its queue.
+        """
+        leaf, age = unit.leaf, unit.order[-4:]
+        assert leaf is not None
+        if lane.queue.spec.shared:
+            return (age, 0, age)
+        oldest = age
+        if len(leaf.lanes) > 1:
+            for other in leaf.lanes:
+                found = None if other.queue.spec.shared or other is lane else other.first(self._world.contest)
+                if found is not None and found[1].leaf is leaf:
+                    oldest = min(oldest, found[1].order[-4:])
+        return (oldest, -lane.queue.spec.priority, age)
 
     # -- one unit -------------------------------------------------------------------------------------------------
 
