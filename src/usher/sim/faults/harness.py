@@ -127,10 +127,13 @@ class Harness:
         self._told[key] = at
         twice = self.rng.random() < self.faults.doubled
         record = self.records.get(key)
+        grown = record.grown if record is not None else 0
 
         def arrive() -> None:
             if isinstance(event, e.UnitChanged) and record is not None:
                 record.known = event.unit
+            if isinstance(event, e.UnitShrunk) and record is not None and record.grown != grown:
+                return  # older than a write of ours: a driver sees that by the resourceVersion
             self._events += [event, event] if twice else [event]
 
         self.plan(at, arrive, process=True)
@@ -237,6 +240,7 @@ class Harness:
         if isinstance(command, c.Grow):
             record.grants = record.pods = command.grants
             record.nomination = None
+            record.grown += 1
             return
         record.write_admission(command, self.now)
         if isinstance(command, c.Reserve):

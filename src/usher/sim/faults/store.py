@@ -44,6 +44,8 @@ class Record:
     succeeded: bool | None = None
     """None: it has not ended."""
     deleting: bool = False
+    grown: int = 0
+    """Counts the Grows that were carried out."""
     spell: int = 0
     """Counts starts and stops of its pods."""
 
