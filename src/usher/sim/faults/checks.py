@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from usher.core.amounts import add
+from usher.core.amounts import add, subtract
 from usher.core.commands import Admit, Command, Evict, Grow, Reserve
 from usher.core.engine import Engine
 from usher.core.model import ROOT, Grant, PodSet, Quota, Settings
@@ -54,6 +54,8 @@ def within_limits(
             continue  # it fitted when its quota was reserved
         quota = record.quota if isinstance(command, Grow) else command.quota
         asked = amounts(record, command.grants)
+        if isinstance(command, Grow):
+            subtract(asked, amounts(record, record.held()))
         for node in path(quota, quotas):
             used: dict[str, int] = {}
             holders: dict[str, dict[str, int]] = {}
@@ -66,7 +68,7 @@ def within_limits(
             limit = limits if node == ROOT else quotas[node].max
             for resource, amount in asked.items():
                 most = limit.get(resource, 0 if node == ROOT else None)
-                if amount and most is not None and used.get(resource, 0) > most:
+                if amount > 0 and most is not None and used.get(resource, 0) > most:
                     who = {key: holder[resource] for key, holder in holders.items() if holder.get(resource)}
                     what = f"{type(command).__name__} {command.key}"
                     raise BrokenError(f"{what}: {node} then has {used[resource]} of {most} {resource}: {who}")
