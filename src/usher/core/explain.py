@@ -126,6 +126,9 @@ def explain(world: World, key: str) -> Explanation | None:
 def _obstacle(unit: UnitState) -> tuple[Blocked | None, str]:
     """What stops it itself, or the unit before it whose fate it shares."""
     group = unit.group
+    if unit.grants and unit.blocked is None and unit.leaf is not None and unit.leaf.parent is None:
+        detail = f"quota {unit.charged_to} does not exist: what it holds is charged to the cluster"
+        return Blocked("QuotaMissing", unit.charged_to, detail=detail), ""
     if group is None or unit.blocked is not None:
         return unit.blocked, ""
     lane = group.lane
@@ -158,7 +161,7 @@ def _holders(world: World, unit: UnitState, blocked: Blocked | None) -> tuple[Ho
 
 
 def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tuple[Holder, ...]) -> str:
-    if blocked is None or behind:
+    if blocked is None or behind or (unit.grants and blocked.check == "QuotaMissing"):
         return ""
     match blocked.check:
         case "QueueMissing":

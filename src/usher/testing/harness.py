@@ -90,8 +90,6 @@ class Harness:
         return self.send(*(e.UnitFinished(key, succeeded=True) for key in keys))
 
     def delete(self, *keys: str) -> list[c.Command]:
-        for key in keys:
-            self.store.forget(key)
         return self.send(*(e.UnitGone(key) for key in keys))
 
     def answer(self, key: str, check: str, state: CheckState) -> list[c.Command]:
@@ -205,7 +203,6 @@ class Harness:
         elif not spec.seq:
             self._seq += 1
             spec = replace(spec, created_ms=spec.created_ms or self.now_ms, seq=self._seq)
-        self.store.specs[spec.key] = spec
         return spec
 
     def _settle(self) -> None:

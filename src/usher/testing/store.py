@@ -32,6 +32,10 @@ class Store:
     def observe(self, event: e.Event) -> None:
         """What the cluster itself changes."""
         match event:
+            case e.UnitChanged(spec):
+                self.specs[spec.key] = spec
+            case e.UnitGone(key):
+                self.forget(key)
             case e.UnitShrunk(key, _, grants) if key in self.past and self.past[key].grants:
                 self.past[key] = replace(self.past[key], grants=grants)
             case e.UnitReady(key) if key in self.past:
@@ -61,7 +65,7 @@ class Store:
                 self._change(key, nomination=nomination)
             case c.SetPhase(key, phase, _, retries, requeue_at_ms, inactive):
                 self._change(key, phase=phase, retries=retries, requeue_at_ms=requeue_at_ms, inactive=inactive)
-                if phase not in HOLDING:
+                if phase not in HOLDING and key in self.past:
                     before = self.past[key]
                     ran_ms = now_ms - before.admitted_ms if before.grants else 0
                     self._change(
