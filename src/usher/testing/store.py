@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from usher.core import commands as c
 from usher.core import events as e
-from usher.core.model import Stored, Unit
+from usher.core.model import CheckState, Stored, Unit
 from usher.core.phases import FINISHED, HOLDING, Phase
 
 
@@ -38,6 +38,8 @@ class Store:
                 self.forget(key)
             case e.UnitShrunk(key, _, grants) if key in self.past and self.past[key].grants:
                 self.past[key] = replace(self.past[key], grants=grants)
+            case e.CheckAnswered(key, check, state) if key in self.past and check in self.past[key].checks:
+                self._change(key, checks={**self.past[key].checks, check: state})
             case e.UnitReady(key) if key in self.past:
                 self.past[key] = replace(self.past[key], has_run=True)
             case _:
@@ -57,6 +59,8 @@ class Store:
                     nomination=None,
                     evicting="",
                 )
+                if isinstance(command, c.Reserve):
+                    self._change(command.key, checks=dict.fromkeys(command.checks, CheckState.PENDING))
             case c.Grow(key, _, grants):
                 self._change(key, grants=grants)
             case c.Evict(key, _, cause):
@@ -71,6 +75,7 @@ class Store:
                     self._change(
                         key,
                         grants=(),
+                        checks={},
                         evicting="",
                         generation=before.generation + 1,
                         evictions=before.evictions + bool(before.evicting),

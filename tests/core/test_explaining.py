@@ -1,0 +1,172 @@
+"""Why a unit waits: position, the check with its numbers, who holds it, what would help; one text for everybody."""
+
+from __future__ import annotations
+
+import pytest
+
+from usher.core.explain import Explanation, Holder
+from usher.core.ledger import Blocked
+from usher.core.model import StopPolicy
+from usher.testing.builders import queue, quota, tenant, unit
+from usher.testing.harness import Harness
+
+
+def explained(play: Harness, key: str) -> Explanation:
+    found = play.engine.explain(key)
+    assert found is not None
+    return found
+
+
+def test_the_numbers_of_a_refusal() -> None:
+    play = Harness(*tenant("a", max={"cpu": 4}), cpu=10)
+    play.submit(unit("a/x", cpu=1), unit("a/y", cpu=2))
+    play.submit(unit("a/waits", cpu=2))
+
+    answer = explained(play, "a/waits")
+
+    assert answer.blocked == Blocked("Max", "a", "cpu", asked=2000, used=3000, held=0, limit=4000)
+    assert answer.position == 1
+    assert answer.waiting == 1
+    assert answer.holders == (Holder("a/y", "a", 2000, False), Holder("a/x", "a", 1000, False))
+    assert answer.text() == (
+        "a/waits is number 1 of 1 in queue a/a. It asks for 2 cpu; quota a has 4, 3 are used. "
+        "Held by a/y (2 in a), a/x (1 in a). It starts when 1 cpu more are free there."
+    )
+
+
+def test_holders_that_use_more_than_they_deserve_are_named_as_such() -> None:
+    play = Harness(*tenant("a"), *tenant("b", preempts=False), share="koordinator", cpu=4)
+    play.submit(unit("b/gang", cpu=4))
+    play.lingering.add("b/gang")
+    play.submit(unit("a/waits", cpu=2))
+
+    answer = explained(play, "a/waits")
+
+    assert answer.nominated
+    assert answer.holders == (Holder("b/gang", "b", 4000, True),)
+    assert "Room is being kept for it." in answer.text()
+    assert "beyond what it deserves" in answer.text()
+
+
+def test_only_the_largest_holders_are_named() -> None:
+    play = Harness(*tenant("a"), cpu=30)
+    play.submit(*(unit(f"a/{i}", cpu=i) for i in range(1, 8)))
+    play.submit(unit("a/waits", cpu=3))
+
+    assert [holder.unit for holder in explained(play, "a/waits").holders] == ["a/7", "a/6", "a/5", "a/4", "a/3"]
+
+
+def test_behind_a_head_that_must_start_first() -> None:
+    play = Harness(*tenant("a", "FIFO"), cpu=4)
+    play.submit(unit("a/runs", cpu=2))
+    play.submit(unit("a/head", cpu=4))
+    play.submit(unit("a/next", cpu=1))
+
+    answer = explained(play, "a/next")
+
+    assert answer.behind == "a/head"
+    assert answer.position == 2
+    assert "It waits behind a/head, which must start first." in answer.text()
+    assert answer.remedy == ""
+
+
+def test_units_that_ask_for_the_same_share_one_reason() -> None:
+    play = Harness(*tenant("a"), cpu=4)
+    play.submit(unit("a/runs", cpu=4))
+    play.submit(unit("a/one", cpu=2))
+    play.submit(unit("a/two", cpu=2))
+
+    assert explained(play, "a/two").blocked == explained(play, "a/one").blocked
+    assert explained(play, "a/two").behind == ""
+
+
+TEXTS = {
+    "a queue that does not exist": (
+        unit("a/1", cpu=1, queue="none"),
+        "Queue none does not exist. It starts when the queue is created.",
+    ),
+    "a quota that does not exist": (
+        unit("a/1", cpu=1, queue="a", quota="none"),
+        "Quota none does not exist. It starts when the quota is created and has a place in the tree.",
+    ),
+    "a quota that is no leaf": (
+        unit("a/1", cpu=1, queue="a", quota="p"),
+        "Quota p has quotas below it: name one of them.",
+    ),
+    "above its max": (
+        unit("a/1", cpu=5, queue="a"),
+        "It asks for 5 cpu, and quota a has 4 in all: it can never start. Ask for less, or have the limit raised.",
+    ),
+    "above the capacity": (
+        unit("a/1", cpu=1, memory="2Gi", queue="a"),
+        "It asks for 2Gi memory, and the cluster has 1Gi in all: it can never start. "
+        "Ask for less, or have the limit raised.",
+    ),
+    "not active": (
+        unit("a/1", cpu=1, queue="a", active=False),
+        "It is not active. It takes part again when its owner activates it.",
+    ),
+    "a stopped queue": (
+        unit("a/1", cpu=1, queue="stopped"),
+        "Queue stopped is stopped. It goes on when the queue is resumed.",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", TEXTS)
+def test_what_is_wrong_and_what_to_do(sentence: str) -> None:
+    spec, want = TEXTS[sentence]
+    play = Harness(
+        *tenant("a", max={"cpu": 4}),
+        queue("a/stopped", stop=StopPolicy.HOLD),
+        quota("p"),
+        quota("child", "p"),
+        cpu=10,
+        memory="1Gi",
+    )
+    play.submit(spec)
+
+    assert play.text("a/1").endswith(want)
+
+
+def test_a_unit_that_may_not_be_preempted_names_the_min() -> None:
+    play = Harness(*tenant("a", min={"cpu": 2}), cpu=10)
+    play.submit(unit("a/1", cpu=3, fixed=True))
+    assert "must fit in the min of quota a" in play.text("a/1")
+
+
+def test_a_full_number_of_units() -> None:
+    play = Harness(queue("a/q", max_units=1), cpu=10)
+    play.submit(unit("a/1", cpu=1, queue="q"), unit("a/2", cpu=1, queue="q"))
+    assert "lets 1 units run at a time, and 1 do" in play.text("a/2")
+
+
+def test_room_kept_for_others_is_said() -> None:
+    play = Harness(*tenant("a"), *tenant("b"), cpu=4)
+    play.submit(*(unit(f"b/{i}", cpu=1) for i in range(4)))
+    play.lingering.update(play.running)
+    play.submit(unit("a/owner", cpu=2))
+    play.stop(play.evictions[0])
+    play.submit(unit("b/late", cpu=1))
+
+    assert explained(play, "b/late").blocked == Blocked("Held", "root", "cpu", 1000, 3000, 2000, 4000)
+    assert "2 are kept for others" in play.text("b/late")
+
+
+def test_what_runs_and_what_has_ended() -> None:
+    play = Harness(*tenant("a"), cpu=4)
+    play.submit(unit("a/1", cpu=1))
+    assert play.text("a/1") == "a/1 is Running."
+    play.finish("a/1")
+    assert play.text("a/1") == "a/1 has ended: Succeed."
+    assert play.engine.explain("a/none") is None
+
+
+def test_positions_count_everybody_who_waits_and_nobody_who_runs() -> None:
+    play = Harness(*tenant("a"), cpu=2)
+    play.submit(unit("a/runs", cpu=2))
+    play.submit(unit("a/junk", cpu=9))
+    play.submit(unit("a/one", cpu=2))
+    play.submit(unit("a/two", cpu=2, priority=5))
+
+    assert [play.engine.position(key) for key in ("a/runs", "a/two", "a/junk", "a/one")] == [None, 1, 2, 3]

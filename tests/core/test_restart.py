@@ -1,0 +1,124 @@
+"""A crash at any moment loses nothing: an engine that starts anew goes on where the last one was."""
+
+from __future__ import annotations
+
+from usher.core import events as e
+from usher.core.commands import Evict
+from usher.core.model import CheckState, Settings
+from usher.testing.builders import amounts, queue, tenant, unit
+from usher.testing.harness import Harness
+
+
+def test_what_ran_runs_and_who_waited_waits_in_the_same_order() -> None:
+    play = Harness(*tenant("a", "FIFO"), *tenant("b"), cpu=10)
+    play.submit(unit("a/1", cpu=6), unit("a/2", cpu=8), unit("a/3", cpu=1), unit("b/1", cpu=2))
+    seen = (play.running, play.waiting, play.used("a"), play.used("b"), play.engine.position("a/3"))
+
+    play.restart()
+
+    assert (play.running, play.waiting, play.used("a"), play.used("b"), play.engine.position("a/3")) == seen
+    assert play.admissions == ["a/1", "b/1"], "nobody is admitted twice"
+    play.finish("a/1")
+    assert "a/2" in play.running
+
+
+def test_a_restart_in_the_middle_of_a_claim_evicts_nobody_else() -> None:
+    play = Harness(*tenant("a"), *tenant("b"), cpu=10)
+    play.submit(*(unit(f"b/{i}", cpu=1) for i in range(10)))
+    play.lingering.update(play.running)
+    play.submit(unit("a/owner", cpu=4))
+    victims = sorted(play.evictions)
+    play.stop(victims[0])
+
+    play.restart()
+
+    assert play.nominated == ["a/owner"]
+    told = [command.key for command in play.commands if isinstance(command, Evict)]
+    assert sorted(told) == victims[1:], "those under way are told again, nobody else"
+    play.stop(*victims[1:])
+    assert "a/owner" in play.running
+    assert len(play.running) == 7
+
+
+def test_a_restart_in_back_off_waits_for_the_rest_of_it() -> None:
+    play = Harness(*tenant("a"), settings=Settings(start_timeout_ms=30_000, backoff_base_ms=60_000), cpu=2)
+    play.unready.add("a/1")
+    play.submit(unit("a/1", cpu=2))
+    play.advance(30)
+    assert play.phase("a/1") == "TimeoutBackoff"
+    play.advance(20)
+
+    play.restart()
+
+    play.advance(39)
+    assert play.phase("a/1") == "TimeoutBackoff"
+    play.advance(1)
+    assert play.phase("a/1") == "Dequeued"
+    assert not play.engine.world.units["a/1"].claims, "it has not run since"
+
+
+def test_a_restart_keeps_timeouts_and_execution_times() -> None:
+    play = Harness(*tenant("a"), settings=Settings(start_timeout_ms=30_000), cpu=4)
+    play.unready.add("a/stuck")
+    play.submit(unit("a/stuck", cpu=2), unit("a/limited", cpu=2, max_s=100))
+    play.advance(20)
+
+    play.restart()
+
+    play.advance(10)
+    assert play.phase("a/stuck") == "TimeoutBackoff"
+    play.advance(70)
+    assert play.evicted_for[-1] == ("a/limited", "MaximumExecutionTimeExceeded", "")
+
+
+def test_a_restart_while_checks_decide() -> None:
+    play = Harness(queue("a/a", checks=["c", "d"]), cpu=2)
+    play.submit(unit("a/1", cpu=2, queue="a"))
+
+    play.restart()
+
+    assert play.phase("a/1") == "Reserved"
+    assert play.used("root") == amounts(cpu=2)
+    play.answer("a/1", "c", CheckState.READY)
+    play.answer("a/1", "d", CheckState.READY)
+    assert play.phase("a/1") == "Running"
+
+
+def test_a_unit_set_aside_stays_aside() -> None:
+    play = Harness(*tenant("a"), cpu=2)
+    play.submit(unit("a/1", cpu=2, max_s=10))
+    play.advance(10)
+    assert play.why("a/1") == "Inactive"
+
+    play.restart()
+
+    assert play.running == []
+    assert play.why("a/1") == "Inactive"
+    play.send(e.UnitReactivated("a/1"))
+    assert play.running == ["a/1"]
+
+
+def test_restarts_at_every_moment_end_in_the_same_state() -> None:
+    """The same story, with and without an engine that is lost after every step."""
+
+    def story(restarts: bool) -> Harness:
+        play = Harness(*tenant("a"), *tenant("b"), *tenant("c", "FIFO", min={"cpu": 2}), cpu=10)
+        for step in (
+            lambda: play.submit(*(unit(f"b/{i}", cpu=1) for i in range(10))),
+            lambda: play.submit(unit("a/1", cpu=3)),
+            lambda: play.submit(unit("c/1", cpu=2), unit("c/2", cpu=3)),
+            lambda: play.finish("a/1"),
+            lambda: play.submit(unit("a/2", cpu=5, priority=3)),
+            lambda: play.finish(play.running[0]),
+        ):
+            play.advance(1)
+            step()
+            if restarts:
+                play.restart()
+        return play
+
+    with_restarts, without = story(restarts=True), story(restarts=False)
+
+    assert with_restarts.running == without.running
+    assert with_restarts.waiting == without.waiting
+    assert sorted(with_restarts.evictions) == sorted(without.evictions)
