@@ -2,7 +2,8 @@
 
 The built-ins are listed here, one line each. Others come from Python entry points of the group `usher.plugins`: an
 entry point names a class (or a function) that, called without arguments, gives one plug-in; what it can do is read off
-its methods. They take part only where a configuration names them.
+its methods. They take part only where a configuration names them. A name stands for one thing: two plug-ins of one
+name, or one that is named as a built-in, are an error, because the engine reports and disables plug-ins by name.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ SHARE_POLICIES: Final[tuple[SharePolicy, ...]] = (Drf(), Koordinator(), Proporti
 VICTIM_POLICIES: Final[tuple[VictimPolicy, ...]] = (LowestPriorityLatestStart(),)
 ALIASES: Final = {"Block": "PriorityBlocking"}
 
-_METHODS: Final = {
+_MEMBERS: Final = {
     "queue": ("key", "blocks"),
-    "share": ("split", "unmoved"),
+    "share": ("split", "unmoved", "entitles", "claims_by_share"),
     "victim": ("key",),
     "mapping": ("map",),
     "filter": ("refuse",),
     "score": ("score",),
     "reserver": ("reserve", "unreserve", "resize"),
 }
+"""Kind to what a plug-in of it has besides a name."""
 
 
 class PluginError(ValueError):
@@ -40,18 +42,42 @@ class PluginError(ValueError):
 
 
 def installed(points: Iterable[EntryPoint] | None = None) -> dict[str, dict[str, Any]]:
-    """Kind to name to plug-in: what other packages bring."""
-    found: dict[str, dict[str, Any]] = {kind: {} for kind in _METHODS}
+    """Kind to name to plug-in: what other packages bring. One plug-in may be of several kinds."""
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in _MEMBERS}
+    taken = dict.fromkeys(_built_in_names(), "built in")
     for point in entry_points(group=GROUP) if points is None else points:
+        called = f"plug-in {point.name} ({point.value})"
         try:
             plugin = point.load()()
+            name, kinds = getattr(plugin, "name", None), _kinds_of(plugin)
         except Exception as error:
-            raise PluginError(f"plug-in {point.name} ({point.value}) cannot be loaded: {error}") from error
-        kinds = [kind for kind, methods in _METHODS.items() if all(hasattr(plugin, method) for method in methods)]
-        if not kinds or not hasattr(plugin, "name"):
-            raise PluginError(f"plug-in {point.name} ({point.value}) has no name, or the methods of no kind of plug-in")
-        found[kinds[0]][plugin.name] = plugin
+            raise PluginError(f"{called} cannot be loaded: {type(error).__name__}: {error}") from error
+        if not isinstance(name, str) or not name:
+            raise PluginError(f"{called} has no name: give it an attribute `name`, a text that is not empty")
+        if not kinds:
+            raise PluginError(f"{called} is of no kind: {'; '.join(_shown_kinds())}")
+        if name in taken:
+            raise PluginError(f"{called} is named {name}, and that is {taken[name]}: give it another name")
+        taken[name] = called
+        for kind in kinds:
+            found[kind][name] = plugin
     return found
+
+
+def _built_in_names() -> list[str]:
+    names = [policy.name for policy in QUEUE_POLICIES]
+    names += [policy.name for policy in SHARE_POLICIES]
+    names += [policy.name for policy in VICTIM_POLICIES]
+    return [*names, *ALIASES]
+
+
+def _kinds_of(plugin: object) -> list[str]:
+    kinds = [kind for kind, members in _MEMBERS.items() if all(hasattr(plugin, member) for member in members)]
+    return [kind for kind in kinds if kind != "victim" or "queue" not in kinds]  # both have a `key`; only one `blocks`
+
+
+def _shown_kinds() -> list[str]:
+    return [f"a {kind} plug-in has {', '.join(members)}" for kind, members in _MEMBERS.items()]
 
 
 def plugins(
