@@ -114,9 +114,10 @@ class Contest:
                 self._open(lane)
         if changed:
             for group in list(world.claimants):
-                if group.top() is None:
+                unit = group.top()
+                if unit is None:
                     del world.claimants[group]
-                else:
+                elif self._hopes(group, unit):
                     self._open_group(group)
         elif world.claimants and (above or shares.came_above):
             self._open_claimants([*above, *shares.came_above])
@@ -150,7 +151,31 @@ class Contest:
 
     def _open(self, lane: Lane) -> None:
         for group in lane.groups.values():
-            self._open_group(group)
+            unit = group.top()
+            if unit is not None and (group.park is None or self._hopes(group, unit)):
+                self._open_group(group)
+
+    def _hopes(self, group: Group, unit: UnitState) -> bool:
+        """Worth a turn though nothing is free: it may take back, or use room that is kept and be gone in time."""
+        if group.lane.queue.spec.preempts or (unit.spec.max_execution_ms is not None and self._world.nominated):
+            return True
+        return not self._coming(unit) and self._may_claim(unit, unit.ask_least)
+
+    def _coming(self, unit: UnitState) -> bool:
+        """It will fit once everything that was told to go has gone."""
+        assert unit.leaf is not None
+        if self._world.ledger.floors:
+            return False
+        for node in unit.leaf.path:
+            limits, used, held, leaving = node.limit, node.used, node.held, node.leaving
+            if not leaving and node.parent is None:
+                return False
+            for name, amount in unit.ask.items():
+                limit = limits.get(name, None if node.parent else 0)
+                spoken = used.get(name, 0) + held.get(name, 0) - leaving.get(name, 0)
+                if limit is not None and spoken + amount > limit:
+                    return False
+        return True
 
     def _open_group(self, group: Group) -> None:
         group.opened = self._world.contest
@@ -322,11 +347,10 @@ class Contest:
         """Start it, make room for it, or park its group; False: it stays where it is."""
         world, leaf = self._world, unit.leaf
         assert leaf is not None
-        if group.park is not None and group.park[0].free(group.park[1]) < group.park[2]:
-            hopes = group in self._must and not group.lane.hopeless(world.contest, unit)
-            ends = unit.spec.max_execution_ms is not None and bool(world.nominated)
-            if not hopes or not (ends or group.lane.queue.spec.preempts or self._may_claim(unit, unit.ask_least)):
-                return False
+        park = group.park
+        stuck = park is not None and park[0].free(park[1]) < unit.ask_least.get(park[1], 0)
+        if stuck and (group.lane.hopeless(world.contest, unit) or not self._hopes(group, unit)):
+            return False
         blocked = self._limited(unit)
         if blocked is None:
             blocked = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
