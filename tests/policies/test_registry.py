@@ -14,7 +14,7 @@ from usher.core.amounts import Amounts
 from usher.core.model import Unit
 from usher.core.plugins import Blocks
 from usher.policies.queue import PriorityBlocking
-from usher.policies.registry import GROUP, PluginError, installed, plugins
+from usher.policies.registry import GROUP, PluginError, installed, plugins, queue_policies
 from usher.policies.share import Drf
 
 
@@ -108,7 +108,7 @@ def test_the_built_ins_are_chosen_by_name() -> None:
     assert set(chosen.queue_policies) == {"FIFO", "Priority", "PriorityBlocking", "Block"}
     assert all(policy.name == name for name, policy in chosen.queue_policies.items() if name != "Block")
     assert (chosen.share.name, chosen.victims.name) == ("drf", "lowest-priority-latest-start")
-    assert not (chosen.mappings or chosen.filters or chosen.scores or chosen.reservers)
+    assert not [*chosen.mappings, *chosen.filters, *chosen.scores, *chosen.reservers]
 
 
 def test_block_is_another_name_of_priority_blocking() -> None:
@@ -226,3 +226,10 @@ def test_a_plug_in_of_no_kind_is_told_what_kinds_there_are() -> None:
 
     assert str(caught.value).startswith("plug-in HalfAShare (made_for_tests:HalfAShare) is of no kind: ")
     assert "a share plug-in has split, unmoved, entitles, claims_by_share" in str(caught.value)
+
+
+def test_what_a_queue_may_name_is_what_the_engine_knows() -> None:
+    points = [point("Backwards"), point("Gate")]
+
+    assert list(queue_policies(points)) == list(plugins(points=points).queue_policies)
+    assert set(queue_policies(points)) == {"FIFO", "Priority", "PriorityBlocking", "Block", "Backwards"}

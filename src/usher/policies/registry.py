@@ -92,10 +92,8 @@ def plugins(
 ) -> Plugins:
     """Everything pluggable, with these chosen by name."""
     others = installed(points)
-    queues = {policy.name: policy for policy in QUEUE_POLICIES} | others["queue"]
-    queues |= {alias: queues[name] for alias, name in ALIASES.items()}
     return Plugins(
-        queue_policies=queues,
+        queue_policies=_queue_policies(others["queue"]),
         share=_choose("share policy", share, {policy.name: policy for policy in SHARE_POLICIES} | others["share"]),
         share_fallback=Drf(),
         victims=_choose(
@@ -106,6 +104,16 @@ def plugins(
         scores=tuple(_choose("score", name, others["score"]) for name in scores),
         reservers=tuple(_choose("reserver", name, others["reserver"]) for name in reservers),
     )
+
+
+def queue_policies(points: Iterable[EntryPoint] | None = None) -> dict[str, QueuePolicy]:
+    """What a Queue may name as its policy, aliases included."""
+    return _queue_policies(installed(points)["queue"])
+
+
+def _queue_policies(others: Mapping[str, QueuePolicy]) -> dict[str, QueuePolicy]:
+    known = {policy.name: policy for policy in QUEUE_POLICIES} | dict(others)
+    return known | {alias: known[name] for alias, name in ALIASES.items()}
 
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:

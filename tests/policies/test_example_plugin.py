@@ -1,0 +1,81 @@
+"""The example plug-in as its user has it: installed, found by its entry point, named by a queue."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from usher.policies.registry import plugins
+from usher.testing.builders import tenant, unit
+from usher.testing.harness import Harness
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on the path into which the example is installed, as an installer would from its pyproject.toml."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    shutil.copy(EXAMPLE / "src" / "smallest_first.py", tmp_path)
+    info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "smallest_first", raising=False)
+    return tmp_path
+
+
+def submitted(policy: str) -> Harness:
+    """Four cpus in use, and three jobs of different sizes that wait for them."""
+    play = Harness(*tenant("a", policy), cpu=4, plugins=plugins())
+    play.submit(unit("a/now", cpu=4))
+    for name, cpu in (("large", 4), ("medium", 3), ("small", 2)):
+        play.submit(unit(f"a/{name}", cpu=cpu))
+    return play
+
+
+def test_a_queue_that_names_the_example_goes_by_size(site: Path) -> None:
+    play = submitted("SmallestFirst")
+
+    for key in ("a/now", "a/small", "a/medium", "a/large"):
+        play.finish(key)
+
+    assert play.admissions == ["a/now", "a/small", "a/medium", "a/large"]
+    assert play.engine.queues()[0].policy == "SmallestFirst"
+    assert play.engine.queues()[0].problem == ""
+    assert play.engine.problems() == []
+
+
+def test_without_the_example_the_queue_goes_on_and_says_what_is_missing() -> None:
+    play = submitted("SmallestFirst")
+
+    for key in ("a/now", "a/large", "a/medium"):
+        play.finish(key)
+
+    assert play.admissions == ["a/now", "a/large", "a/medium", "a/small"]
+    assert play.engine.queues()[0].problem == "there is no queue policy SmallestFirst"
+
+
+def test_the_example_passes_its_own_tests(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--rootdir", str(EXAMPLE), str(EXAMPLE)]
+    surroundings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path)}
+    done = subprocess.run(command, cwd=EXAMPLE, env=surroundings, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+def test_the_policy_is_about_ten_lines() -> None:
+    text = (EXAMPLE / "src" / "smallest_first.py").read_text()
+
+    assert len([line for line in text.splitlines() if line.strip()]) <= 10
