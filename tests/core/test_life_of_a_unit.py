@@ -151,7 +151,7 @@ def test_checks_hold_the_quota_while_they_decide() -> None:
     told = play.submit(unit("a/1", cpu=2, queue="a"))
     play.submit(unit("a/2", cpu=2, queue="a"))
 
-    assert [command for command in told if isinstance(command, Reserve)][0].checks == ("budget", "image")
+    assert next(command for command in told if isinstance(command, Reserve)).checks == ("budget", "image")
     assert play.phase("a/1") == "Reserved"
     assert play.waiting == ["a/2"]
     play.answer("a/1", "budget", READY)
