@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 UV      = $$(command -v uv || echo $(CURDIR)/$(BIN)/uv)
 PYTEST := $(BIN)/pytest -n auto
+WAITING ?= 1000,10000,100000
 
 .DEFAULT_GOAL := help
 .PHONY: help setup parts run test lint check fix bench faults clean
@@ -43,12 +44,15 @@ lint: $(STAMP) ## style, types, import contracts; changes nothing
 check: lint ## lint and the unit tests; changes nothing, needs no control plane
 	@$(PYTEST) -m "not controlplane"
 
-fix: $(STAMP) ## format, and fix what the linter can fix
+fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs that are made from code
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+	@$(BIN)/python docs/phases.py
 
-bench: parts ## measure, and record the results in bench/results
+bench: parts ## measure, and record the results in bench/results (WAITING=1000,… for other backlogs)
 	@$(BIN)/python bench/controlplane.py
+	@$(BIN)/python bench/shares.py --json bench/results/shares.json
+	@$(BIN)/python bench/engine.py --waiting $(WAITING) --json bench/results/engine.json
 
 faults: $(STAMP) ## drive the engine through 20,000 courses of faults (SEEDS=first:last for others)
 	@$(BIN)/python -m usher.sim.faults --seeds $(or $(SEEDS),1:20000) --jobs $$($(BIN)/python -c 'import os; print(os.cpu_count())')

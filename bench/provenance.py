@@ -42,7 +42,11 @@ def provenance() -> dict[str, Any]:
 def record(name: str, result: dict[str, Any]) -> Path:
     """Write a result to bench/results."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    return write(RESULTS / f"{name}.json", result)
+
+
+def write(path: Path, result: dict[str, Any]) -> Path:
+    """Write a result to a file."""
     path.write_text(json.dumps(result, indent=2) + "\n")
     return path
 

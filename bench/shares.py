@@ -1,6 +1,6 @@
 """How long one split takes, by policy and number of children, and how long it takes to see that nothing moved.
 
-    python bench/shares.py [--children 30 1000 10000] [--policy drf koordinator proportion]
+    python bench/shares.py [--children 30 1000 10000] [--policy drf koordinator proportion] [--json FILE]
 
 The children want about twice what there is, no two alike, with weights from 1 to 5. "guarantees": every second child
 has one. "signatures 3": each has units of cpu and memory, of those with a gpu, and of cpu only; with 1, only the first
@@ -14,6 +14,10 @@ import argparse
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from provenance import provenance, write
 
 from usher.core.amounts import Amounts, Signature
 from usher.core.share import SharePolicy, Sharer
@@ -86,12 +90,15 @@ def unmoved_us(policy: SharePolicy, amount: Amounts, among: list[Sharer]) -> flo
 
 
 def main() -> None:
-    """Print one line for each combination."""
+    """Print one line for each combination; with --json, write them down with where they come from."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--children", type=int, nargs="+", default=[30, 1000, 10_000])
     parser.add_argument("--policy", nargs="+", default=["drf", "koordinator", "proportion"])
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    origin = provenance()
     policies: list[SharePolicy] = [p for p in (Drf(), Koordinator(), Proportion()) if p.name in options.policy]
+    rows: list[dict[str, Any]] = []
     print(f"{'policy':12} {'children':>8} {'signatures':>10} {'guarantees':>10} {'split ms':>9} {'yardstick ns':>12}")
     for policy in policies:
         for count in options.children:
@@ -99,11 +106,32 @@ def main() -> None:
                 for guarantees in (False, True):
                     amount, among = children(count, signatures, guarantees)
                     ms = fastest(lambda a=amount, c=among: policy.split(a, c)) * 1000  # type: ignore[misc]  # noqa: B023
+                    unit_ns = yardstick()
                     shown = "yes" if guarantees else "no"
-                    line = f"{policy.name:12} {count:8} {signatures:10} {shown:>10} {ms:9.3f} {yardstick():12.0f}"
+                    line = f"{policy.name:12} {count:8} {signatures:10} {shown:>10} {ms:9.3f} {unit_ns:12.0f}"
                     print(line, flush=True)
-    for policy in policies:
-        print(f"{policy.name:12} unmoved: {unmoved_us(policy, *children(30, 1, False)):.2f} µs")
+                    rows.append(
+                        {
+                            "policy": policy.name,
+                            "children": count,
+                            "signatures": signatures,
+                            "guarantees": guarantees,
+                            "split_ms": round(ms, 3),
+                            "yardstick_ns": round(unit_ns),
+                        }
+                    )
+    unmoved = {policy.name: round(unmoved_us(policy, *children(30, 1, False)), 2) for policy in policies}
+    for name, us in unmoved.items():
+        print(f"{name:12} unmoved: {us:.2f} µs")
+    if options.json:
+        result = {
+            "what": "time of one split by policy and number of children, and time to see that nothing moved",
+            "how": "fastest of several runs in CPU time; the yardstick is a dict of two built in a loop at that moment",
+            "provenance": origin,
+            "rows": rows,
+            "unmoved_us": unmoved,
+        }
+        print(f"recorded in {write(options.json, result)}")
 
 
 if __name__ == "__main__":
