@@ -59,7 +59,7 @@ class Load:
         self.running: deque[str] = deque()
         self.admissions = 0
         self.evictions = 0
-        per_queue = max(4, 4_000 // queues)
+        per_queue = max(20, 4_000 // queues)
         capacity = {"cpu": queues * per_queue * 4_000, "memory": queues * per_queue * 4 * GIB}
         events: list[Event] = [CapacityChanged(capacity), Synced()]
         events += [QueueChanged(Queue(f"t{number}", "main")) for number in range(queues)]

@@ -57,7 +57,7 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Stop it. Answered by UnitStopped (or UnitFinished, UnitGone)."""
+    """Stop it, in this admission or an earlier one. Answered by UnitStopped (or UnitFinished, UnitGone)."""
 
     key: str
     generation: int

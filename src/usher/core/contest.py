@@ -50,8 +50,8 @@ class Contest:
         world = self._world
         changed, world.claims_changed = world.claims_changed, False
         above, world.came_above = world.came_above, {}
-        self._serve_nominated()
         self._promote_overdue()
+        self._serve_nominated()
         if world.waiting > 1 or (world.waiting and not self._sure_to_be_tried()):
             self._ensure()
         self._open_claims(changed or world.claims_changed, above | world.came_above)
@@ -620,14 +620,13 @@ class Contest:
     def _mark_overtaken(self) -> None:
         world = self._world
         for node, last in self._passed.items():
-            for buckets in node.parked.values():
-                for groups in buckets.values():
-                    for group in groups:
-                        if group.opened == world.contest and group not in self._failed:
-                            continue
-                        unit = group.top()
-                        if unit is not None and unit.overtaken_ms < 0 and self._overtaken(node, group, unit, last):
-                            self._overtake(unit)
+            parked = [group for buckets in node.parked.values() for groups in buckets.values() for group in groups]
+            for group in parked:
+                if group.opened == world.contest and group not in self._failed:
+                    continue
+                unit = group.top()
+                if unit is not None and unit.overtaken_ms < 0 and self._overtaken(node, group, unit, last):
+                    self._overtake(unit)
 
     def _overtaken(self, node: Node, group: Group, unit: UnitState, last: Key) -> bool:
         inside = self._passed_in.get((node, group.lane))

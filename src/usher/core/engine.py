@@ -333,8 +333,6 @@ class Engine:
         held = unit.grants if unit.before_grow is None else unit.before_grow
         now = {grant.pod_set: grant.count for grant in held}
         grants = tuple(Grant(g.pod_set, min(g.count, now.get(g.pod_set, 0))) for g in event.grants)
-        if not any(grant.count for grant in grants):
-            return
         if unit.before_grow is not None:
             unit.before_grow = grants  # what it grows to stays charged until that is known to be done or not
         else:

@@ -76,6 +76,7 @@ class Lifecycle:
         if unit.phase is not Phase.RESERVED or unit.evicting or set(unit.checks.values()) - {CheckState.READY}:
             return
         unit.phase = after(unit.phase, Cause.CHECKS_READY)
+        unit.generation += 1  # so that a late word about the reservation is not taken for one about the start
         unit.admitted_ms = self._world.now_ms
         unit.assumed = True
         self._start(unit)

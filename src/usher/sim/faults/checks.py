@@ -50,7 +50,8 @@ def within_limits(
         if not isinstance(command, Admit | Reserve | Grow) or command.key not in records:
             continue
         record = records[command.key]
-        if isinstance(command, Admit) and record.phase is Phase.RESERVED and record.generation == command.generation:
+        reserved = record.phase is Phase.RESERVED and not record.evicting and record.grants == command.grants
+        if isinstance(command, Admit) and reserved:
             continue  # it fitted when its quota was reserved
         quota = record.quota if isinstance(command, Grow) else command.quota
         asked = amounts(record, command.grants)

@@ -304,7 +304,7 @@ class Harness:
         self.plan(at_ms, act)
 
     def _evict(self, command: c.Evict, record: Record) -> None:
-        if command.generation == record.generation and record.grants:
+        if command.generation >= record.generation and record.grants:
             record.evicting = command.cause.value
         if not record.pods:
             self.tell(e.UnitStopped(command.key, command.generation), command.key)
