@@ -13,21 +13,18 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 from usher.core.amounts import Amounts
+from usher.core.claims import NUMERIC, Claims, Gaps
+from usher.core.laneorder import LaneOrder
 from usher.core.lanes import Group, Lane
 from usher.core.ledger import Blocked, Node
 from usher.core.lifecycle import Lifecycle
-from usher.core.phases import Cause
-from usher.core.plugins import Candidate
-from usher.core.reclaim import Plan, Ranking, Search, within_deserved
+from usher.core.overtaking import Key, Overtaking
 from usher.core.state import UnitState
 from usher.core.world import World
 
-Key = tuple[object, ...]
 Entry = tuple[Key, int, Lane, Group, UnitState, int]
 ANYTHING = -(1 << 80)
 """Parked under this, a group is tried after every release at the node."""
-NUMERIC = frozenset({"Max", "Capacity", "Held", "Guaranteed"})
-"""The checks that taking back can cure."""
 
 
 class Contest:
@@ -37,10 +34,9 @@ class Contest:
         self._world = world
         self._lifecycle = lifecycle
         self._failed: set[Group] = set()
-        self._passed: dict[Node, Key] = {}
-        self._passed_in: dict[tuple[Node, Lane], tuple[int | str, ...]] = {}
-        self._rankings: dict[Node, Ranking] = {}
-        self._sorted: dict[Node, list[UnitState]] = {}
+        self._order = LaneOrder(world)
+        self._claims = Claims(world, lifecycle, self._ensure)
+        self._overtaking = Overtaking(world, lifecycle, self._order.key)
         self._eligible: list[tuple[Node, str, int]] = []
         self._must: set[Group] = set()
         """Open groups that are tried even though nothing is free: they are new, or may take back."""
@@ -50,7 +46,7 @@ class Contest:
         world = self._world
         changed, world.claims_changed = world.claims_changed, False
         above, world.came_above = world.came_above, {}
-        self._promote_overdue()
+        self._overtaking.promote()
         self._serve_nominated()
         if world.waiting > 1 or (world.waiting and not self._sure_to_be_tried()):
             self._ensure()
@@ -58,7 +54,7 @@ class Contest:
         self._open_released()
         if world.ready:
             self._compete()
-        self._mark_overtaken()
+        self._overtaking.mark(self._failed)
         world.contest += 1
         world.ready.clear()
         world.ledger.released.clear()
@@ -117,7 +113,7 @@ class Contest:
                 unit = group.top()
                 if unit is None:
                     del world.claimants[group]
-                elif self._hopes(group, unit):
+                elif self._claims.hopes(group, unit):
                     self._open_group(group)
         elif world.claimants and (above or shares.came_above):
             self._open_claimants([*above, *shares.came_above])
@@ -152,30 +148,8 @@ class Contest:
     def _open(self, lane: Lane) -> None:
         for group in lane.groups.values():
             unit = group.top()
-            if unit is not None and (group.park is None or self._hopes(group, unit)):
+            if unit is not None and (group.park is None or self._claims.hopes(group, unit)):
                 self._open_group(group)
-
-    def _hopes(self, group: Group, unit: UnitState) -> bool:
-        """Worth a turn though nothing is free: it may take back, or use room that is kept and be gone in time."""
-        if group.lane.queue.spec.preempts or (unit.spec.max_execution_ms is not None and self._world.nominated):
-            return True
-        return not self._coming(unit) and self._may_claim(unit, unit.ask_least)
-
-    def _coming(self, unit: UnitState) -> bool:
-        """It will fit once everything that was told to go has gone."""
-        assert unit.leaf is not None
-        if self._world.ledger.floors:
-            return False
-        for node in unit.leaf.path:
-            limits, used, held, leaving = node.limit, node.used, node.held, node.leaving
-            if not leaving and node.parent is None:
-                return False
-            for name, amount in unit.ask.items():
-                limit = limits.get(name, None if node.parent else 0)
-                spoken = used.get(name, 0) + held.get(name, 0) - leaving.get(name, 0)
-                if limit is not None and spoken + amount > limit:
-                    return False
-        return True
 
     def _open_group(self, group: Group) -> None:
         group.opened = self._world.contest
@@ -205,33 +179,13 @@ class Contest:
                 continue
             unit.blocked = blocked
             if unit.nomination.claimed:
-                if self._search().lapsed(unit, later):
+                if self._claims.search().lapsed(unit, later):
                     self._lifecycle.lapse(unit)
             elif self._limited(unit) is None:
                 with world.ledger.without_holds((unit, *later)):
                     smaller = self._fits_smaller(unit)
                 if smaller:
                     self._admit(unit, unit.target)
-
-    def _promote_overdue(self) -> None:
-        """Room is kept for whoever was overtaken too long; at one node for one unit at a time."""
-        world = self._world
-        if not world.overdue:
-            return
-        taken = {
-            unit.nomination.node for unit in world.nominated.values() if unit.nomination and not unit.nomination.claimed
-        }
-        for unit in sorted(world.overdue.values(), key=lambda unit: (unit.overtaken_ms, unit.order[-4:])):
-            stopped = unit.blocked
-            if unit.group is None or stopped is None or not stopped.resource or stopped.node in taken:
-                continue
-            node = world.ledger.nodes.get(stopped.node, world.ledger.root)
-            if unit.group.lane.blocks and unit.group.top() is not unit:
-                continue
-            taken.add(stopped.node)
-            self._lifecycle.nominate(unit, node, claimed=False)
-            assert unit.leaf is not None
-            world.ledger.released.update(dict.fromkeys(unit.leaf.path))  # for those who could be gone before it starts
 
     # -- competing ------------------------------------------------------------------------------------------------
 
@@ -294,52 +248,12 @@ class Contest:
         state = (version, self._world.shares.epoch)
         fresh = group.ranked is unit and group.ranked_at == state and len(unit.leaf.lanes) == 1
         if not fresh or self._world.plugins.scores:
-            group.rank, group.ranked, group.ranked_at = self._key(lane, unit), unit, state
+            group.rank, group.ranked, group.ranked_at = self._order.key(lane, unit), unit, state
         return (group.rank, serial, lane, group, unit, version)
 
     def _full(self) -> bool:
         """Nothing that was opened because of free room fits any more: only those who may take back need a turn."""
         return not any(node.free(name) >= least for node, name, least in self._eligible)
-
-    def _key(self, lane: Lane, unit: UnitState) -> Key:
-        """The order between lanes; smaller goes first."""
-        world, queue, leaf = self._world, lane.queue.spec, unit.leaf
-        assert leaf is not None
-        score = 0
-        for plugin in world.plugins.scores:
-            score += world.guard.call(plugin.name, 0, plugin.score, unit.spec)
-        shares = world.shares
-        if not shares.policy.entitles:
-            return (0, -queue.priority if queue.shared else 0, -score, (), *self._turn(lane, unit))
-        borrows = 0
-        used, held, deserved = leaf.used, leaf.held, leaf.deserved
-        for resource, amount in unit.ask.items():
-            if used.get(resource, 0) + held.get(resource, 0) + amount > deserved.get(resource, 0):
-                borrows = 1
-                break
-        if leaf.parent is world.ledger.root:
-            rank: tuple[int, ...] = (leaf.share if leaf.share >= 0 else shares.share(leaf),)
-        else:
-            rank = tuple(shares.share(node) for node in leaf.path[-2::-1])
-        return (borrows, -queue.priority if queue.shared else 0, -score, rank, *self._turn(lane, unit))
-
-    def _turn(self, lane: Lane, unit: UnitState) -> Key:
-        """The age that counts, its queue's rank among the tenant's own, its own age.
-
-        The queues of one tenant on one quota have one turn among the others, that of their oldest head; whose it is
-        their priorities decide. So a tenant cannot raise itself above others by the priority of its queue.
-        """
-        leaf, age = unit.leaf, unit.order[-4:]
-        assert leaf is not None
-        if lane.queue.spec.shared:
-            return (age, 0, age)
-        oldest = age
-        if len(leaf.lanes) > 1:
-            for other in leaf.lanes:
-                found = None if other.queue.spec.shared or other is lane else other.first(self._world.contest)
-                if found is not None and found[1].leaf is leaf:
-                    oldest = min(oldest, found[1].order[-4:])
-        return (oldest, -lane.queue.spec.priority, age)
 
     # -- one unit -------------------------------------------------------------------------------------------------
 
@@ -349,23 +263,23 @@ class Contest:
         assert leaf is not None
         park = group.park
         stuck = park is not None and park[0].free(park[1]) < unit.ask_least.get(park[1], 0)
-        if stuck and (group.lane.hopeless(world.contest, unit) or not self._hopes(group, unit)):
+        if stuck and (group.lane.hopeless(world.contest, unit) or not self._claims.hopes(group, unit)):
             return False
         blocked = self._limited(unit)
         if blocked is None:
             blocked = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
-            if blocked is None or self._backfills(unit):
-                self._note_passing(group.lane, unit, key)
+            if blocked is None or self._overtaking.backfills(unit):
+                self._overtaking.note(group.lane, unit, key)
                 self._admit(unit, unit.target)
                 return True
-            gaps: list[tuple[Node, str, int]] = []
-            if blocked.check in NUMERIC and self._takes_back(group, unit, blocked, gaps):
+            gaps: Gaps = []
+            if blocked.check in NUMERIC and self._claims.takes_back(group, unit, blocked, gaps):
                 return True
             if self._fits_smaller(unit):
-                self._note_passing(group.lane, unit, key)
+                self._overtaking.note(group.lane, unit, key)
                 self._admit(unit, unit.target)
                 return True
-            if self._claims_part(group, unit, blocked, gaps):
+            if self._claims.claims_part(group, unit, blocked, gaps):
                 return True
             if unit.ask_least != unit.ask:
                 blocked = world.ledger.blocked(leaf, unit.ask_least, not unit.spec.preemptible) or blocked
@@ -396,7 +310,8 @@ class Contest:
         if blocked.check == "MaxUnits":
             group.unpark()
             return
-        node, resource = ledger.nodes.get(blocked.node, ledger.root), blocked.resource
+        named = "" if blocked.check == "Filter" else blocked.node
+        node, resource = ledger.nodes.get(named, ledger.root), blocked.resource
         if blocked.check not in ("Max", "Capacity", "Held"):
             group.park_at(node, resource, ANYTHING)
             return
@@ -417,12 +332,11 @@ class Contest:
         world = self._world
         protected_ms = 0
         if unit.nomination is not None and not unit.nomination.claimed:
-            protected_ms = self._reserve_after(unit) << min(unit.evictions, 16)
+            protected_ms = self._overtaking.reserve_after(unit) << min(unit.evictions, 16)
         self._lifecycle.admit(unit, counts, protected_ms)
+        self._claims.admitted(unit)
         assert unit.leaf is not None
         for node in unit.leaf.path[:-1]:
-            if node.parent in self._rankings:
-                self._rankings[node.parent].risen(node)
             used, deserved = node.used, node.deserved
             for name in unit.charged:
                 if used[name] > deserved.get(name, 0):
@@ -438,219 +352,6 @@ class Contest:
         return unit.ask_least != unit.ask and self._world.aim_lower(
             unit, lambda ask: ledger.blocked(leaf, ask, fixed) is None
         )
-
-    # -- taking back ----------------------------------------------------------------------------------------------
-
-    def _search(self) -> Search:
-        world = self._world
-        return Search(world.ledger, world.shares, self._ranking, self._victims, world.now_ms, world.started)
-
-    def _victims(self, node: Node) -> list[UnitState]:
-        """The units of a quota in the order in which they give back."""
-        found = self._sorted.get(node)
-        if found is None:
-            found = self._sorted[node] = sorted(node.units.values(), key=self._victim_key)
-        return found
-
-    def _ranking(self, parent: Node) -> Ranking:
-        found = self._rankings.get(parent)
-        if found is None:
-            found = self._rankings[parent] = Ranking(self._world.shares, parent)
-        return found
-
-    def _victim_key(self, unit: UnitState) -> tuple[object, ...]:
-        if unit.victim_key:
-            return unit.victim_key
-        policy = self._world.plugins.victims
-        candidate = Candidate(unit.spec, unit.admitted_ms, unit.charged)
-        none: tuple[int, ...] = ()
-        key = self._world.guard.call(policy.name, none, policy.key, candidate)
-        age = unit.spec
-        unit.victim_key = (*key, -age.created_ms, -age.seq, age.namespace, age.name)
-        return unit.victim_key
-
-    def _takes_back(self, group: Group, unit: UnitState, blocked: Blocked, gaps: list[tuple[Node, str, int]]) -> bool:
-        """Claim from other quotas, or preempt in its own, if it has the right to and then fits."""
-        world = self._world
-        world.claimants.pop(group, None)
-        plan: Plan | None = None
-        cause = Cause.RECLAIMED
-        search = self._search()
-        guaranteed = not self._not_guaranteed(unit)
-        searched = guaranteed and unit.claims and self._entitled(unit)  # it may be poorer than somebody later
-        if guaranteed and self._may_claim(unit, unit.ask):
-            searched = True
-            plan = search.claim(unit)
-        if guaranteed and plan is None and group.lane.queue.spec.preempts:
-            self._ensure()
-            searched = True
-            cause = Cause.PREEMPTED
-            plan = search.preempt(unit)
-        if search.protected_ms:
-            world.remind(search.protected_ms, "protection", unit.key)
-        if plan is None:
-            if searched:
-                world.claimants[group] = None
-            gaps += search.gaps
-            return False
-        unit.blocked = blocked
-        self._lifecycle.nominate(unit, world.ledger.nodes.get(plan.node, world.ledger.root), claimed=True)
-        for take in plan.takes:
-            if take.grants is None:
-                self._lifecycle.evict(take.unit, cause, unit.key)
-            else:
-                self._lifecycle.shrink(take.unit, take.grants, cause, unit.key)
-        return True
-
-    def _claims_part(self, group: Group, unit: UnitState, blocked: Blocked, gaps: list[tuple[Node, str, int]]) -> bool:
-        """An elastic unit takes back what it deserves, though it wants more."""
-        if not unit.spec.elastic or unit.ask == unit.ask_least or blocked.check not in NUMERIC:
-            return False
-        whole, leaf = unit.target, unit.leaf
-        assert leaf is not None
-        self._ensure()
-        if not self._world.shares.policy.entitles:
-            return False
-        if not self._world.aim_lower(unit, lambda ask: within_deserved(leaf.path[:-1], ask)):
-            return False
-        if self._takes_back(group, unit, blocked, gaps):
-            return True
-        self._world.aim(unit, whole)
-        return False
-
-    def _not_guaranteed(self, unit: UnitState) -> bool:
-        assert unit.leaf is not None
-        return not unit.spec.preemptible and self._world.ledger.not_guaranteed(unit.leaf, unit.ask) is not None
-
-    def _entitled(self, unit: UnitState) -> bool:
-        leaf = unit.leaf
-        assert leaf is not None
-        return self._world.shares.policy.entitles and all(
-            leaf.used.get(name, 0) + leaf.held.get(name, 0) + amount <= leaf.deserved.get(name, 0)
-            for name, amount in unit.ask.items()
-        )
-
-    def _may_claim(self, unit: UnitState, ask: Amounts) -> bool:
-        """A quick look: is there a level at which it has the right, and somebody is richer?"""
-        world, leaf = self._world, unit.leaf
-        policy = world.shares.policy
-        assert leaf is not None
-        if not policy.entitles or not unit.claims:
-            return False
-        self._ensure()
-        entitled = True
-        for node in leaf.path[:-1]:
-            used, leaving, held = node.used, node.leaving, node.held
-            guaranteed = True
-            after = dict(used)
-            for name, amount in ask.items():
-                total = used.get(name, 0) + amount
-                if leaving or held:
-                    total += held.get(name, 0) - leaving.get(name, 0)
-                after[name] = total
-                entitled = entitled and total <= node.deserved.get(name, 0)
-                guaranteed = guaranteed and total <= node.quota.min.get(name, 0)
-            if not entitled and not policy.claims_by_share:
-                return False
-            assert node.parent is not None
-            ranking = self._ranking(node.parent)
-            richest = ranking.most if entitled else ranking.most_without
-            if guaranteed or world.shares.share_of(node, after) < richest:
-                return True
-        return False
-
-    # -- backfill and being overtaken -----------------------------------------------------------------------------
-
-    def _backfills(self, unit: UnitState) -> bool:
-        """It is sure to be gone before the units for which room is kept could start."""
-        world, leaf = self._world, unit.leaf
-        assert leaf is not None
-        if unit.spec.max_execution_ms is None:
-            return False
-        keeping = [other for other in world.nominated.values() if other.nomination and not other.nomination.claimed]
-        if not keeping:
-            return False
-        with world.ledger.without_holds(keeping):
-            fits = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible) is None
-        if not fits:
-            return False
-        ends_ms = world.now_ms + unit.spec.max_execution_ms - unit.ran_ms
-        starts = [self._could_start_ms(other) for other in keeping]
-        return all(start is not None and ends_ms <= start for start in starts)
-
-    def _could_start_ms(self, nominee: UnitState) -> int | None:
-        """When enough of what runs is sure to have ended; None: nobody can tell."""
-        leaf = nominee.leaf
-        assert leaf is not None
-        short = {
-            (node, name): node.used.get(name, 0) + amount - limit
-            for node in leaf.path
-            for name, amount in nominee.ask.items()
-            if (limit := node.limit.get(name, None if node.parent else 0)) is not None
-        }
-        ends = sorted(
-            (unit.admitted_ms + unit.spec.max_execution_ms - unit.ran_ms, unit.key, unit)
-            for unit in self._world.units.values()
-            if unit.charged and unit.spec.max_execution_ms is not None
-        )
-        latest: int | None = None
-        for end_ms, _, unit in ends:
-            if all(amount <= 0 for amount in short.values()):
-                return latest
-            assert unit.leaf is not None
-            for node in unit.leaf.path:
-                for name, amount in unit.charged.items():
-                    if (node, name) in short:
-                        short[node, name] -= amount
-            latest = end_ms
-        return latest if all(amount <= 0 for amount in short.values()) else None
-
-    def _note_passing(self, lane: Lane, unit: UnitState, key: Key) -> None:
-        """Remember at each node with parked groups who went through it last in the order."""
-        assert unit.leaf is not None
-        for node in unit.leaf.path:
-            if node.parked:
-                key = key or self._key(lane, unit)
-                if key > self._passed.get(node, ()):
-                    self._passed[node] = key
-                last = self._passed_in.get((node, lane))
-                if last is None or unit.order > last:
-                    self._passed_in[node, lane] = unit.order
-
-    def _mark_overtaken(self) -> None:
-        world = self._world
-        for node, last in self._passed.items():
-            parked = [group for buckets in node.parked.values() for groups in buckets.values() for group in groups]
-            for group in parked:
-                if group.opened == world.contest and group not in self._failed:
-                    continue
-                unit = group.top()
-                if unit is not None and unit.overtaken_ms < 0 and self._overtaken(node, group, unit, last):
-                    self._overtake(unit)
-
-    def _overtaken(self, node: Node, group: Group, unit: UnitState, last: Key) -> bool:
-        inside = self._passed_in.get((node, group.lane))
-        if inside is not None and unit.order < inside:
-            return True
-        leaf = unit.leaf
-        assert leaf is not None
-        if last[0] == 0 and any(
-            leaf.used.get(name, 0) + leaf.held.get(name, 0) + amount > leaf.deserved.get(name, 0)
-            for name, amount in unit.ask.items()
-        ):
-            return False
-        return self._key(group.lane, unit) < last
-
-    def _overtake(self, unit: UnitState) -> None:
-        world = self._world
-        unit.overtaken_ms = world.now_ms
-        delay_ms = self._reserve_after(unit)
-        if delay_ms > 0:
-            world.remind(world.now_ms + delay_ms, "overtaken", unit.key)
-
-    def _reserve_after(self, unit: UnitState) -> int:
-        chosen = unit.queue.spec.reserve_after_ms if unit.queue is not None else None
-        return self._world.settings.reserve_after_ms if chosen is None else chosen
 
 
 def _nomination_order(unit: UnitState) -> tuple[object, ...]:

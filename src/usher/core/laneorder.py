@@ -1,0 +1,59 @@
+"""The order between lanes.
+
+First the heads that stay within their quota's deserved, then those that would borrow; inside each class the priority
+of shared queues, then scores, then the lowest weighted dominant share compared below the common ancestor, then age.
+"""
+
+from __future__ import annotations
+
+from usher.core.lanes import Lane
+from usher.core.overtaking import Key
+from usher.core.state import UnitState
+from usher.core.world import World
+
+
+class LaneOrder:
+    """Computes the place of a lane's first unit."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def key(self, lane: Lane, unit: UnitState) -> Key:
+        """The order between lanes; smaller goes first."""
+        world, queue, leaf = self._world, lane.queue.spec, unit.leaf
+        assert leaf is not None
+        score = 0
+        for plugin in world.plugins.scores:
+            score += world.guard.call(plugin.name, 0, plugin.score, unit.spec)
+        shares = world.shares
+        if not shares.policy.entitles:
+            return (0, -queue.priority if queue.shared else 0, -score, (), *self._turn(lane, unit))
+        borrows = 0
+        used, held, deserved = leaf.used, leaf.held, leaf.deserved
+        for resource, amount in unit.ask.items():
+            if used.get(resource, 0) + held.get(resource, 0) + amount > deserved.get(resource, 0):
+                borrows = 1
+                break
+        if leaf.parent is world.ledger.root:
+            rank: tuple[int, ...] = (leaf.share if leaf.share >= 0 else shares.share(leaf),)
+        else:
+            rank = tuple(shares.share(node) for node in leaf.path[-2::-1])
+        return (borrows, -queue.priority if queue.shared else 0, -score, rank, *self._turn(lane, unit))
+
+    def _turn(self, lane: Lane, unit: UnitState) -> Key:
+        """The age that counts, its queue's rank among the tenant's own, its own age.
+
+        The queues of one tenant on one quota have one turn among the others, that of their oldest head; whose it is
+        their priorities decide. So a tenant cannot raise itself above others by the priority of its queue.
+        """
+        leaf, age = unit.leaf, unit.order[-4:]
+        assert leaf is not None
+        if lane.queue.spec.shared:
+            return (age, 0, age)
+        oldest = age
+        if len(leaf.lanes) > 1:
+            for other in leaf.lanes:
+                found = None if other.queue.spec.shared or other is lane else other.first(self._world.contest)
+                if found is not None and found[1].leaf is leaf:
+                    oldest = min(oldest, found[1].order[-4:])
+        return (oldest, -lane.queue.spec.priority, age)
