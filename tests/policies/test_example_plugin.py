@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from usher.cli.main import usher
 from usher.policies.registry import plugins
 from usher.testing.builders import tenant, unit
 from usher.testing.harness import Harness
@@ -79,3 +82,34 @@ def test_the_policy_is_about_ten_lines() -> None:
     text = (EXAMPLE / "src" / "smallest_first.py").read_text()
 
     assert len([line for line in text.splitlines() if line.strip()]) <= 10
+
+
+def test_a_simulation_goes_by_the_example_where_a_queue_names_it(site: Path) -> None:
+    container = {"name": "c"}
+    objects: list[dict[str, object]] = [
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "Queue",
+            "metadata": {"name": "main", "namespace": "team-a"},
+            "spec": {"queuePolicy": "SmallestFirst"},
+        }
+    ]
+    for name, cpu, arrives in (("now", "4", "0s"), ("large", "4", "1s"), ("medium", "3", "1s"), ("small", "2", "1s")):
+        metadata = {
+            "name": name,
+            "namespace": "team-a",
+            "labels": {"scheduling.x-k8s.io/queue-name": "main"},
+            "annotations": {"sim.usher.dev/arrives": arrives},
+        }
+        template = {"spec": {"containers": [container | {"resources": {"requests": {"cpu": cpu}}}]}}
+        objects.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}})
+    path = site / "world.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    done = CliRunner().invoke(usher, ["simulate", str(path), "--capacity", "cpu=4", "-o", "json"])
+
+    assert done.exit_code == 0, done.stderr
+    run = json.loads(done.stdout)
+    admitted = {each["name"]: each["admitted_s"] for each in run["units"]}
+    assert admitted == {"now": 0, "small": 60, "medium": 120, "large": 180}
+    assert run["queues"][0]["policy"] == "SmallestFirst"

@@ -92,6 +92,7 @@ def simulate(
         for line in error.errors:
             click.echo(f"Error: {line}", err=True)
         sys.exit(BAD_INPUT)
+    click.echo(text.lines_of(_problems(outcomes)), err=True, nl=False)
     if html_file is not None:
         _write(html_file, html.render(outcomes))
     if output == "json":
@@ -150,6 +151,12 @@ def _outcomes(scenario: Scenario, share: str, changes: Sequence[str], limits: Li
         return run_all(scenario, shares, settings, limits, progress, check)
     finally:
         progress.clear()
+
+
+def _problems(outcomes: Sequence[Outcome]) -> list[str]:
+    """Plug-ins that were disabled, with the run in which they were if there are several."""
+    several = len(outcomes) > 1
+    return [f"{each.label}: {why}" if several else why for each in outcomes for why in each.summary.problems]
 
 
 def _write(path: Path, page: str) -> None:

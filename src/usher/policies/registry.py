@@ -38,7 +38,11 @@ _MEMBERS: Final = {
 
 
 class PluginError(ValueError):
-    """A plug-in that cannot be had; the message says which, and what there is."""
+    """A plug-in that cannot be had; the message says which, and why."""
+
+
+class UnknownPluginError(PluginError):
+    """Nobody has that name; the message says what there is."""
 
 
 def installed(points: Iterable[EntryPoint] | None = None) -> dict[str, dict[str, Any]]:
@@ -118,5 +122,5 @@ def _queue_policies(others: Mapping[str, QueuePolicy]) -> dict[str, QueuePolicy]
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
-        raise PluginError(f"there is no {kind} {name}; there is: {', '.join(sorted(known)) or 'none'}")
+        raise UnknownPluginError(f"there is no {kind} {name}; there is: {', '.join(sorted(known)) or 'none'}")
     return known[name]

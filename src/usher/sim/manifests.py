@@ -18,7 +18,7 @@ from usher.sim import capacity, documents
 from usher.sim.jobs import JobReader
 from usher.sim.objects import API_VERSION, GROUP, SYSTEM_NAMESPACE, Manifest, collected, manifest
 from usher.sim.problems import Problems
-from usher.sim.queues import cycle, read_queue, read_quota
+from usher.sim.queues import cycle, policy_names, read_queue, read_quota
 from usher.sim.scenario import Answers, Scenario, Work
 
 KINDS: Final = {
@@ -150,7 +150,8 @@ class _Loading:
         """Capacity, quotas and queues over time; what a trace brings gives way to what the manifests say."""
         found: list[tuple[int, Event]] = [*self._capacity()]
         quotas = self._versions("QueueQuota", lambda item: read_quota(item, self._namespaces))
-        queues = self._versions("Queue", lambda item: read_queue(item, self._namespaces, self._classes))
+        policies = policy_names()
+        queues = self._versions("Queue", lambda item: read_queue(item, self._namespaces, self._classes, policies))
         self._refuse_cycles(quotas)
         for quota, arrives, leaves in quotas:
             found.append((arrives, QuotaChanged(quota)))

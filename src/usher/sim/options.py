@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from usher.core.amounts import quoted
 from usher.core.model import Settings
+from usher.policies.registry import ALIASES
 from usher.sim.durations import DurationError, parse_ms
 from usher.sim.problems import BadInputError
-from usher.sim.queues import POLICIES
+from usher.sim.queues import policy_names
 
 RUNS_MAX: Final = 12
 """More runs than this are no comparison."""
@@ -32,9 +33,10 @@ def _oversell(text: str) -> tuple[int, int]:
 
 
 def _policy(text: str) -> str:
-    if text not in POLICIES:
-        raise ValueError(f"{quoted(text)} is not one of {', '.join(POLICIES)}")
-    return "PriorityBlocking" if text == "Block" else text
+    known = policy_names()
+    if text not in known:
+        raise ValueError(f"{quoted(text)} is not one of {', '.join(known)}")
+    return ALIASES.get(text, text)
 
 
 KEYS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {

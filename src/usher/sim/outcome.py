@@ -86,6 +86,8 @@ class Summary:
     utilisation: Mapping[str, float]
     fairness: float
     stalled: bool
+    problems: Sequence[str]
+    """Plug-ins that were disabled, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,7 @@ def _summary(
         utilisation=_utilisation(simulation),
         fairness=jain([tenant.service for tenant in tenants]),
         stalled=simulation.stalled,
+        problems=tuple(simulation.engine.problems()),
     )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from usher.core.amounts import field_path, format_amount
 from usher.core.model import ROOT, Check, Queue, Quota, Requirement, StopPolicy
+from usher.policies.registry import ALIASES, PluginError, queue_policies
 from usher.sim.fields import Fields
 from usher.sim.objects import SYSTEM_NAMESPACE, Manifest
+from usher.sim.problems import BadInputError
 
-POLICIES: Final = ("FIFO", "Priority", "PriorityBlocking", "Block")
 PREEMPTION: Final = ("Never", "LowerPriority")
 CHECKS_MAX: Final = 8
 
@@ -23,16 +24,29 @@ def selected(selector: tuple[Requirement, ...], namespaces: NamespaceLabels) -> 
     return frozenset(name for name, labels in namespaces.items() if all(line.matches(labels) for line in selector))
 
 
-def read_queue(manifest: Manifest, namespaces: NamespaceLabels, classes: Mapping[str, int]) -> Queue:
+def policy_names() -> tuple[str, ...]:
+    """What a queue may name as its policy, those of installed plug-ins included.
+
+    Raises BadInputError if a plug-in cannot be loaded.
+    """
+    try:
+        return tuple(queue_policies())
+    except PluginError as error:
+        raise BadInputError([str(error)]) from None
+
+
+def read_queue(
+    manifest: Manifest, namespaces: NamespaceLabels, classes: Mapping[str, int], policies: Sequence[str]
+) -> Queue:
     """A Queue; one in the system namespace is shared."""
     spec = manifest.spec
-    policy = spec.choice("queuePolicy", POLICIES, "Priority")
+    policy = spec.choice("queuePolicy", policies, "Priority")
     selector = spec.selector("namespaceSelector")
     class_priority = priority_of_class(spec, classes)
     queue = Queue(
         namespace=manifest.namespace,
         name=manifest.name,
-        policy="PriorityBlocking" if policy == "Block" else policy,
+        policy=ALIASES.get(policy, policy),
         priority=spec.integer("priority", class_priority or 0),
         weight=spec.integer("weight", 1, low=0),
         quota=spec.text("quota"),

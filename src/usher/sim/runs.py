@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from usher.core.engine import Engine
 from usher.core.invariants import violations
 from usher.core.model import Settings
-from usher.policies.registry import plugins
+from usher.policies.registry import PluginError, UnknownPluginError, plugins
 from usher.sim.cluster import Limits, Simulation
 from usher.sim.outcome import Outcome, outcome
 from usher.sim.problems import BadInputError
@@ -30,8 +30,9 @@ def run_all(
     progress: Progress | None = None,
     checked: bool = False,
 ) -> list[Outcome]:
-    """Every share policy with every setting; raises BadInputError if there is no such policy.
+    """Every share policy with every setting.
 
+    Raises BadInputError if there is no such policy, or a plug-in cannot be loaded.
     `checked`: the engine's invariants are looked at after every instant, which is slow.
     """
     found = []
@@ -52,8 +53,10 @@ def _run(
 ) -> Outcome:
     try:
         engine = Engine(setting, plugins(share=share))
-    except (KeyError, ValueError) as error:
-        raise BadInputError([f"--share: {error.args[0] if error.args else error}"]) from None
+    except UnknownPluginError as error:
+        raise BadInputError([f"--share: {error}"]) from None
+    except PluginError as error:
+        raise BadInputError([str(error)]) from None
     total = 2 * len(scenario.works) + len(scenario.happenings)
     told = None if progress is None else (lambda moved, now: progress(share, moved, total, now))
     simulation = Simulation(scenario, engine, limits, told, (lambda: violations(engine)) if checked else None)

@@ -126,6 +126,7 @@ def summary_of(summary: Summary, share: str) -> dict[str, Any]:
         "utilisation": {resource: round(part, 4) for resource, part in summary.utilisation.items()},
         "fairness": round(summary.fairness, 4),
         "stalled": summary.stalled,
+        "problems": list(summary.problems),
     }
 
 

@@ -71,6 +71,7 @@ def _tiles(outcome: Outcome) -> str:
     tiles += [(f"{name} used", f"{part:.1%}") for name, part in list(summary.utilisation.items())[:4]]
     cells = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in tiles)
     note = "<p>Stopped: nothing but retries was left to happen.</p>" if summary.stalled else ""
+    note += "".join(f"<p>{escape(problem)}</p>" for problem in summary.problems)
     return f'<div class="tiles">{cells}</div>{note}'
 
 
