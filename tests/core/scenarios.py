@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from usher.core import events as e
-from usher.core.model import Queue, Quota, Settings, Unit
-from usher.testing.builders import queue, quota, unit
+from usher.core.model import PodSet, Queue, Quota, Settings, Unit
+from usher.testing.builders import amounts, queue, quota, unit
 from usher.testing.harness import Harness
 
 NEVER = frozenset({"NeverFits", "NotGuaranteed", "Inactive"})
@@ -58,16 +58,15 @@ class Job:
     max_s: int | None = None
 
     def unit(self, tenants: Sequence[Tenant], number: int) -> Unit:
-        amounts = {"cpu": self.cpu, "gpu": self.gpu}
+        asked = amounts(cpu=self.cpu) | (amounts(gpu=self.gpu) if self.gpu else {})
+        least = None if self.least is None else min(self.least, self.count)
         return unit(
             f"{tenants[self.tenant % len(tenants)].name}/{number:02}",
-            count=self.count,
-            least=None if self.least is None else min(self.least, self.count),
+            pods=(PodSet("main", self.count, asked, least),),
             priority=self.priority,
             elastic=self.elastic,
             fixed=self.fixed,
             max_s=self.max_s,
-            **{name: amount for name, amount in amounts.items() if amount},
         )
 
 
@@ -92,8 +91,7 @@ class Scenario:
 
     def harness(self) -> Harness:
         objects = [each for tenant in self.tenants for each in tenant.objects()]
-        capacity = {"cpu": self.cpu} | ({"gpu": self.gpu} if self.gpu else {})
-        return Harness(*self.parents, *objects, share=self.share, settings=self.settings, **capacity)
+        return Harness(*self.parents, *objects, share=self.share, settings=self.settings, cpu=self.cpu, gpu=self.gpu)
 
 
 def tenants(parents: Sequence[str] = ("",), plain: bool = False) -> st.SearchStrategy[tuple[Tenant, ...]]:

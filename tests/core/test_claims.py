@@ -34,6 +34,18 @@ def test_a_borrower_gives_back_what_the_owner_asks_for(share: str) -> None:
     assert counted(play, "a") == 2
 
 
+def test_nobody_gives_to_a_claimant_that_would_be_as_rich() -> None:
+    """5 gpus that cannot be halved: a deserves 3, b 2. b runs 3, and a asks for 3: both sides would be alike."""
+    play = Harness(*tenant("a"), *tenant("b"), share="koordinator", gpu=5)
+    play.submit(unit("b/1", gpu=3))
+
+    play.submit(unit("a/1", gpu=3))
+
+    assert play.deserved("a") == amounts(gpu=3)
+    assert play.deserved("b") == amounts(gpu=2)
+    assert play.evictions == []
+
+
 def test_without_entitlement_nobody_claims() -> None:
     play = Harness(*tenant("a"), *tenant("b", min={"cpu": 2}), share="none", cpu=3)
     play.submit(*many("a", 3, cpu=1))
@@ -107,9 +119,7 @@ def test_without_guarantees_equal_weights_still_share_equally() -> None:
     assert len(play.evictions) == 6
 
 
-@pytest.mark.parametrize(
-    ("weights", "want"), [((1, 1), (6, 6)), ((2, 1), (8, 4)), ((3, 1), (9, 3)), ((1, 0), (12, 0))]
-)
+@pytest.mark.parametrize(("weights", "want"), [((1, 1), (6, 6)), ((2, 1), (8, 4)), ((3, 1), (9, 3)), ((1, 0), (12, 0))])
 def test_both_hungry_each_ends_with_what_it_deserves(weights: tuple[int, int], want: tuple[int, int]) -> None:
     play = Harness(*tenant("a", weight=weights[0]), *tenant("b", weight=weights[1]), cpu=12)
     play.submit(*many("b", 12, cpu=1))

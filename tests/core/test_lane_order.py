@@ -228,7 +228,9 @@ def test_gangs_whose_other_pods_wait_their_turn(gangs: tuple[int, int], want: tu
     assert tuple(pods) == want
 
 
-ASKED = {
+Amounts = dict[str, str | int]
+
+ASKED: dict[str, tuple[Amounts, Amounts, Amounts, bool]] = {
     "only the dimensions that are asked for count": (
         {"cpu": 2, "memory": 2},
         {"cpu": 1, "memory": 2},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from usher.core import events as e
 from usher.core.commands import Evict
 from usher.core.model import CheckState, Settings
@@ -103,14 +105,15 @@ def test_restarts_at_every_moment_end_in_the_same_state() -> None:
 
     def story(restarts: bool) -> Harness:
         play = Harness(*tenant("a"), *tenant("b"), *tenant("c", "FIFO", min={"cpu": 2}), cpu=10)
-        for step in (
+        steps: list[Callable[[], object]] = [
             lambda: play.submit(*(unit(f"b/{i}", cpu=1) for i in range(10))),
             lambda: play.submit(unit("a/1", cpu=3)),
             lambda: play.submit(unit("c/1", cpu=2), unit("c/2", cpu=3)),
             lambda: play.finish("a/1"),
             lambda: play.submit(unit("a/2", cpu=5, priority=3)),
             lambda: play.finish(play.running[0]),
-        ):
+        ]
+        for step in steps:
             play.advance(1)
             step()
             if restarts:

@@ -9,9 +9,9 @@ from usher.testing.harness import Harness
 MINUTE = 60
 
 
-def overtaken(**settings: int) -> Harness:
+def overtaken() -> Harness:
     """10 cpus; a/big (8) waits and small units go past it."""
-    play = Harness(*tenant("a"), settings=Settings(**settings), cpu=10)
+    play = Harness(*tenant("a"), cpu=10)
     play.submit(unit("a/runs", cpu=5))
     play.submit(unit("a/big", cpu=8))
     play.submit(unit("a/small", cpu=1))
