@@ -52,7 +52,7 @@ class Claims:
         assert unit.leaf is not None
         if self._world.ledger.floors:
             return False
-        for node in unit.leaf.path:
+        for node in reversed(unit.leaf.path):
             limits, used, held, leaving = node.limit, node.used, node.held, node.leaving
             if not leaving and node.parent is None:
                 return False

@@ -208,16 +208,14 @@ class Contest:
             if lane.blocker is not None:
                 continue
             moved = group.top() is not unit
-            if moved or (not alone and _branch(unit.leaf).version != version):
+            if moved or (not alone and unit.leaf.branch.version != version):
                 entry = self._entry(lane, serial, alone)
                 if entry is not None and (moved or entry[0] != key):
                     heappush(heap, entry)
                 if entry is None or moved or entry[0] != key:
                     continue
             if not self._try(group, unit, key):
-                group.opened = -1
-                self._failed.add(group)
-                self._must.discard(group)
+                self._close(group)
                 if lane.blocks:
                     continue
             elif group.top() is None:
@@ -237,19 +235,54 @@ class Contest:
 
     def _entry(self, lane: Lane, serial: int, alone: bool) -> Entry | None:
         """The lane's first unit with its key, and the state of its branch for which the key is right."""
-        found = None if lane.blocker is not None else lane.first(self._world.contest)
+        found = None if lane.blocker is not None else self._first(lane)
         if found is None:
             return None
         group, unit = found
-        assert unit.leaf is not None
-        version = _branch(unit.leaf).version
+        leaf = unit.leaf
+        assert leaf is not None
+        version = leaf.branch.version
         if alone:
             return ((), serial, lane, group, unit, version)
-        state = (version, self._world.shares.epoch)
-        fresh = group.ranked is unit and group.ranked_at == state and len(unit.leaf.lanes) == 1
-        if not fresh or self._world.plugins.scores:
-            group.rank, group.ranked, group.ranked_at = self._order.key(lane, unit), unit, state
+        epoch = self._world.shares.epoch
+        if (
+            group.ranked is not unit
+            or group.ranked_version != version
+            or group.ranked_epoch != epoch
+            or len(leaf.lanes) != 1
+            or self._world.plugins.scores
+        ):
+            group.rank = self._order.key(lane, unit)
+            group.ranked, group.ranked_version, group.ranked_epoch = unit, version, epoch
         return (group.rank, serial, lane, group, unit, version)
+
+    def _first(self, lane: Lane) -> tuple[Group, UnitState] | None:
+        """The unit that stands for the lane: where the head does not block, those that cannot start are passed over.
+
+        Room only shrinks during a contest, so passing over can be done before anybody's turn. It must be: else units
+        within their quota's deserved would wait behind a large borrower, and take back what others borrowed meanwhile.
+        """
+        found = lane.first(self._world.contest)
+        while found is not None and not lane.blocks and self._stuck(*found):
+            group, unit = found
+            if group.park is None:
+                self._try(group, unit, ())
+            self._close(group)
+            found = lane.first(self._world.contest)
+        return found
+
+    def _stuck(self, group: Group, unit: UnitState) -> bool:
+        """Nothing is free for it, and it cannot make room."""
+        node, name = (group.park[0], group.park[1]) if group.park is not None else (self._world.ledger.root, "")
+        names = (name,) if name else unit.ask_least
+        if all(node.free(name) >= unit.ask_least.get(name, 0) for name in names):
+            return False
+        return group.lane.hopeless(self._world.contest, unit) or not self._claims.hopes(group, unit)
+
+    def _close(self, group: Group) -> None:
+        group.opened = -1
+        self._failed.add(group)
+        self._must.discard(group)
 
     def _full(self) -> bool:
         """Nothing that was opened because of free room fits any more: only those who may take back need a turn."""
@@ -261,9 +294,7 @@ class Contest:
         """Start it, make room for it, or park its group; False: it stays where it is."""
         world, leaf = self._world, unit.leaf
         assert leaf is not None
-        park = group.park
-        stuck = park is not None and park[0].free(park[1]) < unit.ask_least.get(park[1], 0)
-        if stuck and (group.lane.hopeless(world.contest, unit) or not self._claims.hopes(group, unit)):
+        if group.park is not None and self._stuck(group, unit):
             return False
         blocked = self._limited(unit)
         if blocked is None:
@@ -363,8 +394,3 @@ def _lanes_below(node: Node) -> Iterable[Lane]:
     yield from node.lanes
     for child in node.children:
         yield from _lanes_below(child)
-
-
-def _branch(leaf: Node) -> Node:
-    """The child of the root above (or at) this node."""
-    return leaf.path[-2] if len(leaf.path) > 1 else leaf

@@ -44,6 +44,7 @@ class Node:
 
     __slots__ = (
         "amount",
+        "branch",
         "children",
         "demand",
         "deserved",
@@ -77,6 +78,8 @@ class Node:
         self.parent = parent
         self.children: list[Node] = []
         self.path: tuple[Node, ...] = (self, *parent.path) if parent else (self,)
+        self.branch: Node = self.path[-2] if len(self.path) > 1 else self
+        """The child of the root above (or at) this node."""
         self.limit: Mapping[str, int] = quota.max
         self.used: dict[str, int] = {}
         self.held: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """The seams of the engine: small Protocols that see frozen values, never clients, and the guard around them.
 
-A plug-in that raises is disabled, named in `Guard.disabled`, and a built-in answer takes its place: it never takes the
-engine down. The built-ins and the registry are in `usher.policies`.
+A plug-in that raises, or answers with what is no answer (`core.answers`), is disabled and named in `Guard.disabled`, and
+a built-in answer takes its place: it never takes the engine down. The built-ins and the registry are in `usher.policies`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class QueuePolicy(Protocol):
     def blocks(self) -> Blocks: ...
 
     def key(self, unit: Unit) -> tuple[int, ...]:
-        """Smaller goes first; ties go to the older unit. It may depend on the unit only."""
+        """Smaller goes first; ties go to the older unit. It depends on the unit only.
+
+        All keys of one policy have the same length.
+        """
         ...
 
 
@@ -57,7 +60,10 @@ class VictimPolicy(Protocol):
     def name(self) -> str: ...
 
     def key(self, candidate: Candidate) -> tuple[int, ...]:
-        """Smaller is taken first; ties go to the younger unit."""
+        """Smaller is taken first; ties go to the younger unit. It depends on the candidate only.
+
+        All keys of one policy have the same length.
+        """
         ...
 
 
@@ -68,7 +74,10 @@ class Mapping_(Protocol):  # noqa: N801  (the seed's name; the underscore keeps 
     def name(self) -> str: ...
 
     def map(self, unit: Unit) -> tuple[str, str] | None:
-        """Names of its queue and quota (either may be empty), or None for the built-in rules."""
+        """Names of its queue and quota (either may be empty), or None for the built-in rules.
+
+        Depends on the unit only.
+        """
         ...
 
 
@@ -79,7 +88,10 @@ class Filter(Protocol):
     def name(self) -> str: ...
 
     def refuse(self, unit: Unit, ask: Amounts) -> str:
-        """Why it may not start now; empty: it may. Asked again after every release."""
+        """Why it may not start now; empty: it may. Asked again after every release.
+
+        Being asked changes nothing.
+        """
         ...
 
 
@@ -90,22 +102,25 @@ class Score(Protocol):
     def name(self) -> str: ...
 
     def score(self, unit: Unit) -> int:
-        """Higher goes first."""
+        """Higher goes first. Depends on the unit only."""
         ...
 
 
 class Reserver(Protocol):
-    """Keeps books of its own next to the ledger."""
+    """Keeps books of its own next to the ledger: of each holding one `reserve`, any resizes, one `unreserve`.
+
+    Its books begin empty: a new engine reserves anew what it finds charged.
+    """
 
     @property
     def name(self) -> str: ...
 
     def reserve(self, unit: Unit, amounts: Amounts) -> None:
-        """The unit was charged."""
+        """The unit was charged, perhaps with nothing, or a new engine found it charged."""
         ...
 
     def unreserve(self, unit: Unit, amounts: Amounts) -> None:
-        """The charge was taken back."""
+        """All of its charge was taken back."""
         ...
 
     def resize(self, unit: Unit, old: Amounts, new: Amounts) -> None:
@@ -127,6 +142,12 @@ class Plugins:
     filters: tuple[Filter, ...] = ()
     scores: tuple[Score, ...] = ()
     reservers: tuple[Reserver, ...] = ()
+    trusted: frozenset[str] = frozenset()
+    """Names of those whose answers are not looked at: the built-ins."""
+
+
+class WrongAnswerError(TypeError):
+    """A plug-in answered with what is no answer; the message says what."""
 
 
 @dataclass(slots=True)
@@ -134,6 +155,8 @@ class Guard:
     """Calls plug-ins and remembers those that raised."""
 
     disabled: dict[str, str] = field(default_factory=dict)
+    on_disabled: Callable[[], None] = lambda: None
+    """Called when a plug-in has been disabled: what it answered before counts no more."""
 
     def call(self, name: str, otherwise: T, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the plug-in answers, or `otherwise` if it is disabled or raises, whatever it raises."""
@@ -141,6 +164,12 @@ class Guard:
             return otherwise
         try:
             return function(*args, **kwargs)
+        except WrongAnswerError as error:
+            self._disable(name, str(error))
         except Exception as error:
-            self.disabled[name] = f"plug-in {name} is disabled: it raised {type(error).__name__}: {error}"
-            return otherwise
+            self._disable(name, f"it raised {type(error).__name__}: {error}")
+        return otherwise
+
+    def _disable(self, name: str, why: str) -> None:
+        self.disabled[name] = f"plug-in {name} is disabled: {why}"
+        self.on_disabled()

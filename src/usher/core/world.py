@@ -11,12 +11,14 @@ from dataclasses import replace
 from heapq import heappop, heappush
 
 from usher.core.amounts import Amounts
+from usher.core.answers import checked
+from usher.core.books import Books
 from usher.core.commands import Command, Nominate
 from usher.core.lanes import Group, Lane, QueueState
 from usher.core.ledger import Blocked, Ledger, Node
 from usher.core.model import Quota, Settings, StopPolicy
 from usher.core.phases import FINISHED, Phase
-from usher.core.plugins import Guard, Plugins
+from usher.core.plugins import Guard, Plugins, QueuePolicy
 from usher.core.shares import Shares
 from usher.core.state import UnitState, amounts_of, between, full_counts, granted_amounts, least_counts
 
@@ -26,8 +28,9 @@ class World:
 
     def __init__(self, settings: Settings, plugins: Plugins) -> None:
         self.settings = settings
-        self.plugins = plugins
-        self.guard = Guard()
+        self.plugins = plugins = checked(plugins)
+        self.guard = Guard(on_disabled=self._forget_answers)
+        self.books = Books(plugins.reservers, self.guard)
         self.ledger = Ledger()
         self.shares = Shares(self.ledger, plugins.share, plugins.share_fallback, self.guard)
         self.units: dict[str, UnitState] = {}
@@ -57,7 +60,7 @@ class World:
         self.stale_nominations: list[str] = []
         """Units whose stored nomination is of no use any more."""
         self.relay = False
-        """Quotas or queues changed: the tree is laid anew before the next contest."""
+        """Quotas or queues changed, or a plug-in was disabled: the tree is laid anew before the next contest."""
         self.claims_changed = True
         """Any claim may have become possible that was not before."""
         self.came_above: dict[Node, None] = {}
@@ -243,9 +246,16 @@ class World:
         if unit.rank != spec.priority:
             spec = replace(spec, priority=unit.rank)
         policy = queue.policy
-        none: tuple[int, ...] = ()
-        key = self.guard.call(policy.name, none, policy.key, spec)
+        key = self.guard.call(policy.name, None, policy.key, spec)
+        if key is None:
+            key = _no_key(policy)
         return (*key, spec.created_ms, spec.seq, spec.namespace, spec.name)
+
+    def _forget_answers(self) -> None:
+        """A plug-in was disabled: places, orders and keys that came from it are found again."""
+        self.relay = True
+        for unit in self.units.values():
+            unit.victim_key = ()
 
     def _set_ask(self, unit: UnitState) -> None:
         """What it waits for: all of it, or as much as could ever fit; and the least with which it would go on."""
@@ -329,6 +339,7 @@ class World:
             leaf.units[unit.key] = unit
             if unit.queue is not None:
                 unit.queue.holding += 1
+            self.books.reserve(unit.spec, {})
         self.charge_to(unit, leaf, amounts)
 
     def charge_to(self, unit: UnitState, leaf: Node, amounts: dict[str, int]) -> None:
@@ -342,11 +353,7 @@ class World:
             count_shape(leaf, before, -1)
         self.ledger.charge(leaf, amounts, fixed)
         count_shape(leaf, amounts, 1)
-        for reserver in self.plugins.reservers:
-            if before:
-                self.guard.call(reserver.name, None, reserver.resize, unit.spec, before, amounts)
-            else:
-                self.guard.call(reserver.name, None, reserver.reserve, unit.spec, amounts)
+        self.books.resize(unit.spec, before, amounts)
 
     def let_go(self, unit: UnitState) -> None:
         """Refund everything it holds."""
@@ -360,8 +367,7 @@ class World:
         self.ledger.refund(leaf, amounts, not unit.spec.preemptible)
         count_shape(leaf, amounts, -1)
         leaf.units.pop(unit.key, None)
-        for reserver in self.plugins.reservers:
-            self.guard.call(reserver.name, None, reserver.unreserve, unit.spec, amounts)
+        self.books.unreserve(unit.spec, amounts)
         if unit.queue is not None:
             unit.queue.holding -= 1
             self.reopen_limited(unit.queue)
@@ -395,6 +401,11 @@ class World:
                 lane.blocker = None
                 for group in lane.groups.values():
                     self.open_group(group)
+
+
+def _no_key(policy: QueuePolicy) -> tuple[int, ...]:
+    """For everybody, once a policy is disabled: as long as the keys it gave, with which it will be compared."""
+    return (0,) * getattr(policy, "width", 0)
 
 
 def count_shape(leaf: Node, amounts: Amounts, sign: int) -> None:
