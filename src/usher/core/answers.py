@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from reprlib import repr as shown
 from typing import Any, TypeVar
 
 from usher.core.amounts import Amounts
@@ -28,6 +27,9 @@ from usher.core.plugins import (
 from usher.core.share import SharePolicy, Sharer
 
 T = TypeVar("T")
+
+SHOWN_MAX = 60
+"""How much of an answer is repeated in a message."""
 
 
 def checked(plugins: Plugins) -> Plugins:
@@ -124,7 +126,7 @@ class CheckedSharePolicy:
     def split(self, amount: Amounts, sharers: Sequence[Sharer]) -> list[dict[str, int]]:
         if self._wrong:
             raise WrongAnswerError(self._wrong[0])
-        answer = self._policy.split(amount, sharers)
+        answer: Any = self._policy.split(amount, sharers)
         if not isinstance(answer, list | tuple) or len(answer) != len(sharers):
             raise WrongAnswerError(f"its split among {len(sharers)} is {shown(answer)}, not a list with one for each")
         total: dict[str, int] = {}
@@ -166,7 +168,7 @@ class CheckedMapping:
         self._ask = plugin.map
 
     def map(self, unit: Unit) -> tuple[str, str] | None:
-        answer = self._ask(unit)
+        answer: Any = self._ask(unit)
         if answer is not None and not (isinstance(answer, tuple) and len(answer) == 2 and _texts(answer)):
             raise WrongAnswerError(f"its answer for {unit.key} is {shown(answer)}, not a queue and a quota, or None")
         return answer
@@ -206,6 +208,12 @@ class CheckedScore:
         if not isinstance(answer, int):
             raise WrongAnswerError(f"its score of {unit.key} is {shown(answer)}, not a whole number")
         return answer
+
+
+def shown(answer: object) -> str:
+    """An answer in a message."""
+    text = repr(answer)
+    return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…"
 
 
 def _read(plugin: object, member: str, kind: type[T], otherwise: T, wrong: list[str]) -> T:

@@ -71,7 +71,11 @@ class Claims:
         """The units of a quota in the order in which they give back."""
         found = self._sorted.get(node)
         if found is None:
-            found = self._sorted[node] = sorted(node.units.values(), key=self._victim_key)
+            disabled = len(self._world.guard.disabled)
+            found = sorted(node.units.values(), key=self._victim_key)
+            if disabled != len(self._world.guard.disabled):  # keys from before count no more
+                found.sort(key=self._victim_key)
+            self._sorted[node] = found
         return found
 
     def _ranking(self, parent: Node) -> Ranking:
@@ -88,7 +92,7 @@ class Claims:
         none: tuple[int, ...] = ()
         key = self._world.guard.call(policy.name, none, policy.key, candidate)
         age = unit.spec
-        unit.victim_key = (*key, -age.created_ms, -age.seq, age.namespace, age.name)
+        unit.victim_key = (key, -age.created_ms, -age.seq, age.namespace, age.name)
         return unit.victim_key
 
     def takes_back(self, group: Group, unit: UnitState, blocked: Blocked, gaps: Gaps) -> bool:

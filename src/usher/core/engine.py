@@ -79,7 +79,7 @@ class Engine:
             if world.units.get(unit.key) is unit:
                 self._lifecycle.checks_ready(unit)
         world.cleared = {}
-        Contest(world, self._lifecycle).run()
+        self._compete()
         for unit in world.newcomers.values():
             if unit.phase is Phase.NEW and not unit.grants:
                 unit.phase = after(unit.phase, Cause.NOT_ADMITTED)
@@ -90,6 +90,15 @@ class Engine:
             world.out.append(WakeAt(next_ms))
         self._woken_at = next_ms
         return world.out
+
+    def _compete(self) -> None:
+        """Decide who starts, anew if a plug-in on which that depends was disabled on the way."""
+        while True:
+            if self._world.relay:
+                self._settle()
+            Contest(self._world, self._lifecycle).run()
+            if not self._world.relay:
+                return
 
     # -- the surroundings -----------------------------------------------------------------------------------------
 
@@ -132,14 +141,15 @@ class Engine:
             self._world.relay = True
 
     def _settle(self) -> None:
-        """Bring every unit to its place before anything is decided."""
+        """Bring every unit to its place before anything is decided; anew if that disables a plug-in."""
         world = self._world
-        if world.relay:
-            world.relay = False
-            self._lay_anew()
-        for unit in world.replace.values():
-            self._place_again(unit)
-        world.replace.clear()
+        while world.relay or world.replace:
+            if world.relay:
+                world.relay = False
+                self._lay_anew()
+            again, world.replace = world.replace, {}
+            for unit in again.values():
+                self._place_again(unit)
         if self._requests:
             self._ask_for_empty_queues()
 
@@ -290,6 +300,8 @@ class Engine:
             world.unplace(unit)
             world.let_go(unit)
             world.forget_demand(unit)
+        else:
+            world.books.unreserve(unit.spec, unit.charged)  # it was restored, and gone before it got its place
 
     def _holding(self, key: str) -> UnitState | None:
         unit = self._world.units.get(key)

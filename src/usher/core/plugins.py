@@ -1,7 +1,8 @@
 """The seams of the engine: small Protocols that see frozen values, never clients, and the guard around them.
 
-A plug-in that raises, or answers with what is no answer (`core.answers`), is disabled and named in `Guard.disabled`, and
-a built-in answer takes its place: it never takes the engine down. The built-ins and the registry are in `usher.policies`.
+A plug-in that raises, or answers with what is no answer (`core.answers`), is disabled and named in `Guard.disabled`,
+and a built-in answer takes its place: it never takes the engine down. The built-ins and the registry are in
+`usher.policies`.
 """
 
 from __future__ import annotations

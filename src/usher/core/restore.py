@@ -59,6 +59,7 @@ def _hold(world: World, lifecycle: Lifecycle, unit: UnitState, stored: Stored) -
     if unit.phase is not Phase.RESERVED:
         lifecycle.time_execution(unit)
     world.restored.append(unit)
+    world.books.reserve(unit.spec, unit.charged)
 
 
 def _cause(phase: Phase, name: str) -> Cause:

@@ -54,8 +54,10 @@ class SharePolicy(Protocol):
         """Deserved of each sharer, in the order given.
 
         Promises: no resource adds up to more than its amount (a missing resource is zero); nobody gets more than its
-        demand or its `max`; nobody gets less than its guarantee, scaled in proportion where guarantees exceed the
-        amount.
+        demand or its `max`; nobody gets less than its guarantee, as far as it has demand, scaled in proportion
+        (rounded down) where guarantees exceed the amount. `koordinator` differs: where all `min` exceed the amount it
+        scales `min`, that of idle children included, so a busy child may get less than its scaled guarantee, never
+        less than its scaled `min`. Where `entitles` is False everybody gets nothing.
         """
         ...
 

@@ -31,6 +31,7 @@ class Shares:
         self._dirty: dict[Node, None] = {}
         self._amount: Mapping[str, int] = {}
         self._stale = True
+        self._in_force = policy
         self.epoch = 0
         """Counts changes of anybody's deserved, or of what shares are measured by."""
         self.risen: dict[Node, None] = {}
@@ -65,7 +66,14 @@ class Shares:
         self._dirty[leaf] = None
 
     def ensure(self) -> None:
-        """Bring deserved up to date."""
+        """Bring deserved up to date; by the fallback throughout, if the policy is disabled on the way."""
+        self._update()
+        if self._in_force is not self.policy:
+            self._in_force = self.policy
+            self._stale = True
+            self._update()
+
+    def _update(self) -> None:
         if not self.policy.entitles:
             self._dirty.clear()
             return

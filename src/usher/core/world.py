@@ -332,18 +332,21 @@ class World:
     # -- holding --------------------------------------------------------------------------------------------------
 
     def take_hold(self, unit: UnitState, leaf: Node) -> None:
-        """Charge what was granted (anew, or more than before)."""
-        amounts = granted_amounts(unit.spec, unit.grants)
-        if not unit.charged_to:
-            unit.charged_to = leaf.name
-            leaf.units[unit.key] = unit
-            if unit.queue is not None:
-                unit.queue.holding += 1
-            self.books.reserve(unit.spec, {})
-        self.charge_to(unit, leaf, amounts)
+        """Charge what was granted to a unit that held nothing."""
+        unit.charged_to = leaf.name
+        leaf.units[unit.key] = unit
+        if unit.queue is not None:
+            unit.queue.holding += 1
+        self._charge(unit, leaf, granted_amounts(unit.spec, unit.grants))
+        self.books.reserve(unit.spec, unit.charged)
 
     def charge_to(self, unit: UnitState, leaf: Node, amounts: dict[str, int]) -> None:
-        """Make `amounts` the unit's charge."""
+        """Make `amounts` the charge of a unit that holds something else."""
+        before = unit.charged
+        self._charge(unit, leaf, amounts)
+        self.books.resize(unit.spec, before, amounts)
+
+    def _charge(self, unit: UnitState, leaf: Node, amounts: dict[str, int]) -> None:
         fixed = not unit.spec.preemptible
         before, unit.charged = unit.charged, amounts
         unit.leaf = leaf
@@ -353,7 +356,6 @@ class World:
             count_shape(leaf, before, -1)
         self.ledger.charge(leaf, amounts, fixed)
         count_shape(leaf, amounts, 1)
-        self.books.resize(unit.spec, before, amounts)
 
     def let_go(self, unit: UnitState) -> None:
         """Refund everything it holds."""

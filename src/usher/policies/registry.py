@@ -107,6 +107,7 @@ def plugins(
         filters=tuple(_choose("filter", name, others["filter"]) for name in filters),
         scores=tuple(_choose("score", name, others["score"]) for name in scores),
         reservers=tuple(_choose("reserver", name, others["reserver"]) for name in reservers),
+        trusted=frozenset(_built_in_names()),
     )
 
 

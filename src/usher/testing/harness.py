@@ -121,12 +121,13 @@ class Harness:
         self.lingering.difference_update(keys)
         return self.send(*(e.UnitStopped(key, self.engine.world.units[key].generation) for key in keys))
 
-    def restart(self) -> None:
-        """The engine is lost; a new one starts from what is stored."""
+    def restart(self, plugins: Plugins | None = None) -> None:
+        """The engine is lost; a new one starts from what is stored, perhaps with other plug-ins."""
         objects: list[e.Event] = [e.QueueChanged(queue.spec) for queue in self.engine.world.queues.values()]
         objects += [e.QuotaChanged(quota) for quota in self.engine.world.quotas.values()]
         objects += [e.CapacityChanged(self.engine.world.capacity, self.engine.world.capacity_shared)]
         objects += self.store.units()
+        self._plugins = plugins or self._plugins
         self.engine = Engine(self._settings, self._plugins)
         self.wake_at_ms = None
         self.pending.clear()

@@ -20,8 +20,8 @@ STEPS_MAX = 200
 """A day that goes on longer will never end."""
 
 
-def a_day(plugins: Plugins, *more: Unit, policy: str = "Priority", restart: bool = True) -> Harness:
-    """Two teams and a guest on 10 cpus: lending, taking back, gangs, elastic units, perhaps a restart."""
+def a_day(plugins: Plugins, *more: Unit, policy: str = "Priority", restart: Plugins | None = None) -> Harness:
+    """Two teams and a guest on 10 cpus: lending, taking back, gangs, elastic units, perhaps a restart with these."""
     play = Harness(
         quota("teams"),
         *tenant("red", policy, parent="teams", min={"cpu": 2}, preempts=True),
@@ -44,9 +44,9 @@ def a_day(plugins: Plugins, *more: Unit, policy: str = "Priority", restart: bool
     play.finish(*play.running[:3])
     play.capacity(cpu=8, memory="100Gi")
     play.submit(unit("blue/late", cpu=3, memory="50Gi"), unit("red/free", count=2))
-    if restart:
+    if restart is not None:
         assert play.engine.problems() == []
-        play.restart()
+        play.restart(restart)
     play.advance(900)
     return play
 
@@ -103,7 +103,8 @@ class Conformance(Generic[T]):
         return ()
 
     def day(self, plugin: Any, restart: bool = True) -> Harness:
-        return a_day(self.chosen(plugin), *self.examples, restart=restart)
+        again = self.chosen(self.make()) if restart else None
+        return a_day(self.chosen(plugin), *self.examples, restart=again)
 
     def must_end(self, play: Harness) -> None:
         """Everything ends, but what asks for more than there is."""

@@ -51,7 +51,8 @@ class QueuePolicyConformance(Conformance[QueuePolicy]):
         return replace(known, queue_policies={**known.queue_policies, plugin.name: plugin})
 
     def day(self, plugin: Any, restart: bool = True) -> Harness:
-        return a_day(self.chosen(plugin), *self.examples, policy=plugin.name, restart=restart)
+        again = self.chosen(self.make()) if restart else None
+        return a_day(self.chosen(plugin), *self.examples, policy=plugin.name, restart=again)
 
     def test_it_says_whom_its_head_holds_up(self) -> None:
         policy = self.make()

@@ -193,10 +193,3 @@ class ReserverConformance(Conformance[Reserver]):
             answers.append(plugin.unreserve(one, dict(old)))  # type: ignore[func-returns-value]
         assert set(answers) == {None}, "it is told, not asked: there is nothing to answer"
         assert one == before, "it changed what it was given"
-
-    def test_it_may_be_told_to_give_back_what_it_never_heard_of(self) -> None:
-        """After a restart the engine goes on from what is stored; the books of a reserver begin empty."""
-        plugin = self.make()
-
-        plugin.unreserve(EXTREMES[0], {"cpu": 1000})
-        plugin.resize(EXTREMES[0], {"cpu": 1000}, {"cpu": 2000})
