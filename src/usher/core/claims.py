@@ -33,6 +33,7 @@ class Claims:
         self._ensure = ensure
         self._rankings: dict[Node, Ranking] = {}
         self._sorted: dict[Node, list[UnitState]] = {}
+        self._hopes: dict[Group, tuple[UnitState, bool]] = {}
 
     def admitted(self, unit: UnitState) -> None:
         """Somebody started: its branches are richer now."""
@@ -42,10 +43,17 @@ class Claims:
                 self._rankings[node.parent].risen(node)
 
     def hopes(self, group: Group, unit: UnitState) -> bool:
-        """Worth a turn though nothing is free: it may take back, or use room that is kept and be gone in time."""
-        if group.lane.queue.spec.preempts or (unit.spec.max_execution_ms is not None and self._world.nominated):
-            return True
-        return not self._coming(unit) and self.may_claim(unit, unit.ask_least)
+        """Worth a turn though nothing is free: it may take back, or use room that is kept and be gone in time.
+
+        Remembered for the contest: what changes during it counts in the next one.
+        """
+        known = self._hopes.get(group)
+        if known is None or known[0] is not unit:
+            ends = unit.spec.max_execution_ms is not None and bool(self._world.nominated)
+            hope = ends or group.lane.queue.spec.preempts
+            hope = hope or (not self._coming(unit) and self.may_claim(unit, unit.ask_least))
+            known = self._hopes[group] = (unit, hope)
+        return known[1]
 
     def _coming(self, unit: UnitState) -> bool:
         """It will fit once everything that was told to go has gone."""

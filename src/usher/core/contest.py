@@ -262,14 +262,18 @@ class Contest:
         Room only shrinks during a contest, so passing over can be done before anybody's turn. It must be: else units
         within their quota's deserved would wait behind a large borrower, and take back what others borrowed meanwhile.
         """
-        found = lane.first(self._world.contest)
-        while found is not None and not lane.blocks and self._stuck(*found):
-            group, unit = found
+        contest = self._world.contest
+        found = lane.first(contest)
+        if found is None or lane.blocks or not self._stuck(*found):
+            return found
+        line = lane.line(contest)
+        for group, unit in line:
+            if not self._stuck(group, unit):
+                return group, unit
             if group.park is None:
                 self._try(group, unit, ())
             self._close(group)
-            found = lane.first(self._world.contest)
-        return found
+        return None
 
     def _stuck(self, group: Group, unit: UnitState) -> bool:
         """Nothing is free for it, and it cannot make room."""

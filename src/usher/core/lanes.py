@@ -138,6 +138,11 @@ class Lane:
             del self.groups[group.key]
         return None if best is None or first is None else (best, first)
 
+    def line(self, contest: int) -> list[tuple[Group, UnitState]]:
+        """The first units of all groups that are open in this contest, in order."""
+        tops = ((group, group.top()) for group in self.groups.values() if group.opened == contest)
+        return sorted(((group, unit) for group, unit in tops if unit is not None), key=lambda pair: pair[1].order)
+
 
 class QueueState:
     """A queue and everything that waits in it or holds quota through it."""

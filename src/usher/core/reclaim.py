@@ -11,7 +11,7 @@ poorer than the one it takes from), and gives while it is above. So a settled st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -40,43 +40,69 @@ class Plan:
     takes: tuple[Take, ...]
 
 
-class Ranking:
-    """The branches of one node, richest first; kept for one pass, in which shares rise by admissions."""
+class Ladder:
+    """Nodes by a value that may change; the highest is found without looking at the rest."""
 
-    def __init__(self, shares: Shares, parent: Node) -> None:
-        self._shares = shares
-        self._heap = [(-shares.share(child), child.name, child) for child in parent.children]
+    def __init__(self, value: Callable[[Node], int], nodes: Iterable[Node]) -> None:
+        self._value = value
+        self._heap = [(-value(node), node.name, node) for node in nodes]
         heapify(self._heap)
-        self.most = -self._heap[0][0] if self._heap else 0
-        """At least the share of the richest."""
-        self.most_without = max((shares.share_without(child) for child in parent.children), default=0)
-        """At least the share of whoever is richest after it gave up one unit."""
 
-    def risen(self, node: Node) -> None:
-        share = self._shares.share(node)
-        self.most = max(self.most, share)
-        self.most_without = max(self.most_without, self._shares.share_without(node))
-        heappush(self._heap, (-share, node.name, node))
+    def put(self, node: Node) -> None:
+        """Its value has risen (a value that fell is found out by itself)."""
+        heappush(self._heap, (-self._value(node), node.name, node))
 
-    def richest(self, besides: set[Node]) -> tuple[int, Node] | None:
-        """The richest branch that is not among these, those that leave counted as gone."""
+    def top(self, besides: Container[Node] = ()) -> tuple[int, Node] | None:
+        """The highest that is not among these."""
         heap = self._heap
         aside = []
         found = None
         while heap:
-            negative, name, node = heappop(heap)
-            share = effective_share(self._shares, node)
-            if -negative != share:
-                if share < -negative:
-                    heappush(heap, (-share, name, node))
+            entry = heap[0]
+            value = self._value(entry[2])
+            if -entry[0] != value:
+                heappop(heap)
+                if value < -entry[0]:
+                    heappush(heap, (-value, entry[1], entry[2]))
                 continue
-            aside.append((negative, name, node))
-            if node not in besides:
-                found = (share, node)
+            if entry[2] not in besides:
+                found = (value, entry[2])
                 break
+            aside.append(heappop(heap))
         for entry in aside:
             heappush(heap, entry)
         return found
+
+
+class Ranking:
+    """The branches of one node, richest first, those that leave counted as gone; kept for one pass."""
+
+    def __init__(self, shares: Shares, parent: Node) -> None:
+        self._shares = shares
+        self._whole = Ladder(partial(effective_share, shares), parent.children)
+        self._without = Ladder(self._share_without, parent.children)
+
+    def _share_without(self, node: Node) -> int:
+        return effective_share(self._shares, node) if node.leaving else self._shares.share_without(node)
+
+    @property
+    def most(self) -> int:
+        """The share of the richest."""
+        found = self._whole.top()
+        return 0 if found is None else found[0]
+
+    @property
+    def most_without(self) -> int:
+        """At least the share of whoever is richest after it gave up one unit."""
+        found = self._without.top()
+        return 0 if found is None else found[0]
+
+    def risen(self, node: Node) -> None:
+        self._whole.put(node)
+        self._without.put(node)
+
+    def richest(self, besides: Container[Node]) -> tuple[int, Node] | None:
+        return self._whole.top(besides)
 
 
 class Search:
