@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from usher.core import events as e
 from usher.core.explain import Explanation, Holder
 from usher.core.ledger import Blocked
 from usher.core.model import StopPolicy
@@ -170,3 +171,53 @@ def test_positions_count_everybody_who_waits_and_nobody_who_runs() -> None:
     play.submit(unit("a/two", cpu=2, priority=5))
 
     assert [play.engine.position(key) for key in ("a/runs", "a/two", "a/junk", "a/one")] == [None, 1, 2, 3]
+
+
+def growing(wants: int = 4) -> Harness:
+    """A unit that runs with one pod and wants more; beside it one that holds three cpus of four."""
+    play = Harness(*tenant("a"), cpu=4)
+    play.submit(unit("a/big", cpu=3), unit("a/e", count=wants, least=1, elastic=True, cpu=1))
+    return play
+
+
+def test_a_unit_that_runs_and_would_grow_says_so() -> None:
+    play = growing()
+
+    assert explained(play, "a/e").pods == (1, 4)
+    assert play.text("a/e") == (
+        "a/e runs with 1 of 4 pods. It asks for 1 cpu more; the cluster has 4, 4 are used. "
+        "Held by a/big (3 in a). It grows when 1 cpu more are free there."
+    )
+    play.finish("a/big")
+    assert explained(play, "a/e").pods is None
+    assert play.text("a/e") == "a/e is Running."
+
+
+def test_a_unit_that_runs_as_large_as_it_can_ever_be_says_so() -> None:
+    play = growing(wants=6)
+    play.finish("a/big")
+
+    assert play.text("a/e") == (
+        "a/e runs with 4 of 6 pods. With a pod more it has 5 cpu, and the cluster has 4 in all: it cannot grow. "
+        "Ask for less, or have the limit raised."
+    )
+
+
+def test_a_unit_that_runs_and_would_grow_never_speaks_of_starting() -> None:
+    stopped, gone, refused, kept = growing(), growing(), growing(), Harness(*tenant("a"), *tenant("b"), cpu=4)
+    stopped.apply(queue("a/a", stop=StopPolicy.HOLD))
+    gone.send(e.QueueGone("a/a"))
+    refused.refusing.add("a/e")
+    refused.finish("a/big")
+    kept.submit(unit("b/x", cpu=3))
+    kept.lingering.add("b/x")
+    kept.submit(unit("a/e", count=4, least=1, elastic=True, cpu=1))
+
+    lead = "a/e runs with 1 of 4 pods. "
+    assert stopped.text("a/e") == f"{lead}Queue a is stopped. It grows when the queue is resumed."
+    assert gone.text("a/e") == f"{lead}Queue a does not exist. It grows when the queue is created."
+    assert refused.text("a/e") == f"{lead}It waits after it was refused more pods."
+    assert kept.text("a/e").startswith(f"{lead}Room is being kept for it. It asks for 3 cpu more; ")
+    assert kept.text("a/e").endswith("It grows when 3 cpu more are free there.")
+    for play in (stopped, gone, refused, kept):
+        assert "start" not in play.text("a/e")

@@ -1,4 +1,4 @@
-"""Why a unit waits: one structured answer, rendered to text once, for conditions, events, CLI and pages alike."""
+"""Why a unit waits, to start or to grow: one structured answer, rendered to text once for everybody who shows it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ class Explanation:
     holders: tuple[Holder, ...]
     remedy: str
     nominated: bool
+    pods: tuple[int, int] | None = None
+    """Of a unit that runs and would grow: how many pods it has, and how many it wants."""
 
     def text(self) -> str:
         """One paragraph for people."""
@@ -54,12 +56,15 @@ class Explanation:
         parts = []
         if self.position is not None:
             parts.append(f"{self.unit} is number {self.position} of {self.waiting} in queue {self.queue}.")
+        if self.pods is not None:
+            parts.append(f"{self.unit} runs with {self.pods[0]} of {self.pods[1]} pods.")
         if self.nominated:
             parts.append("Room is being kept for it.")
         if self.behind:
-            parts.append(f"It waits behind {self.behind}, which must start first.")
+            what = "It waits" if self.pods is None else "To grow it waits"
+            parts.append(f"{what} behind {self.behind}, which must start first.")
         if self.blocked is not None:
-            parts.append(render(self.blocked))
+            parts.append(render(self.blocked, grows=self.pods is not None))
         if self.holders:
             parts.append("Held by " + ", ".join(self._holder(holder) for holder in self.holders) + ".")
         if self.remedy:
@@ -72,8 +77,8 @@ class Explanation:
         return f"{holder.unit} ({format_amount(resource, holder.amount)} in {holder.quota}{extra})"
 
 
-def render(blocked: Blocked) -> str:
-    """The refusal in words, with its numbers."""
+def render(blocked: Blocked, grows: bool = False) -> str:
+    """The refusal in words, with its numbers; `grows`: of a unit that runs and asks for more."""
     if not blocked.resource:
         if blocked.check == "MaxUnits":
             return f"Queue {blocked.node} lets {blocked.limit} units run at a time, and {blocked.used} do."
@@ -81,10 +86,15 @@ def render(blocked: Blocked) -> str:
     resource = blocked.resource
     asked, used = format_amount(resource, blocked.asked), format_amount(resource, blocked.used)
     limit = format_amount(resource, blocked.limit)
+    more = " more" if grows else ""
     where = "the cluster" if blocked.node == ROOT else f"quota {blocked.node}"
     match blocked.check:
         case "NeverFits":
             kept = f", {format_amount(resource, blocked.held)} kept by quotas that do not lend" if blocked.held else ""
+            if grows:
+                return (
+                    f"With a pod more it has {asked} {resource}, and {where} has {limit} in all{kept}: it cannot grow."
+                )
             return f"It asks for {asked} {resource}, and {where} has {limit} in all{kept}: it can never start."
         case "NotGuaranteed":
             return (
@@ -93,12 +103,12 @@ def render(blocked: Blocked) -> str:
             )
         case "Guaranteed":
             return (
-                f"It asks for {asked} {resource}; in {where} {used} of {limit} are used, "
+                f"It asks for {asked} {resource}{more}; in {where} {used} of {limit} are used, "
                 "or kept by quotas that do not lend."
             )
         case _:
             held = f", {format_amount(resource, blocked.held)} are kept for others" if blocked.held else ""
-            return f"It asks for {asked} {resource}; {where} has {limit}, {used} are used{held}."
+            return f"It asks for {asked} {resource}{more}; {where} has {limit}, {used} are used{held}."
 
 
 def explain(world: World, key: str) -> Explanation | None:
@@ -120,7 +130,14 @@ def explain(world: World, key: str) -> Explanation | None:
         holders=holders,
         remedy=_remedy(unit, blocked, behind, holders),
         nominated=unit.nomination is not None,
+        pods=_pods(unit),
     )
+
+
+def _pods(unit: UnitState) -> tuple[int, int] | None:
+    if not unit.growable:
+        return None
+    return sum(grant.count for grant in unit.grants), sum(pods.count for pods in unit.spec.pod_sets)
 
 
 def _obstacle(unit: UnitState) -> tuple[Blocked | None, str]:
@@ -163,22 +180,23 @@ def _holders(world: World, unit: UnitState, blocked: Blocked | None) -> tuple[Ho
 def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tuple[Holder, ...]) -> str:
     if blocked is None or behind or (unit.grants and blocked.check == "QuotaMissing"):
         return ""
+    does = "grows" if unit.growable else "starts"
     match blocked.check:
         case "QueueMissing":
-            return "It starts when the queue is created."
+            return f"It {does} when the queue is created."
         case "QueueForbidden":
             return "Name another queue, or have the queue opened to this namespace."
         case "QuotaMissing":
-            return "It starts when the quota is created and has a place in the tree."
+            return f"It {does} when the quota is created and has a place in the tree."
         case "NeverFits" | "NotGuaranteed":
             return "Ask for less, or have the limit raised."
         case "Inactive":
             return "It takes part again when its owner activates it."
         case "QueueStopped":
-            return "It goes on when the queue is resumed."
+            return f"It {'grows' if unit.growable else 'goes on'} when the queue is resumed."
         case "Max" | "Capacity" | "Held" | "Guaranteed" if holders:
             missing = blocked.used + blocked.held + blocked.asked - blocked.limit
             amount = format_amount(blocked.resource, max(missing, 0))
-            return f"It starts when {amount} {blocked.resource} more are free there."
+            return f"It {does} when {amount} {blocked.resource} more are free there."
         case _:
             return ""

@@ -266,6 +266,8 @@ class World:
         else:
             unit.ask_least = amounts_of(spec.pod_sets, least_counts(spec))
         self.aim(unit, full_counts(spec))
+        if unit.ask == unit.ask_least:
+            unit.ask_least = unit.ask  # one dict is enough: there may be a million units
         if unit.leaf is not None and unit.ask != unit.ask_least:
             leaf, fixed = unit.leaf, not spec.preemptible
             if self.ledger.never_fits(leaf, _sum(unit.charged, unit.ask), fixed) is not None:
@@ -311,7 +313,8 @@ class World:
         if unit.queue.spec.stop is not StopPolicy.NONE:
             return Blocked("QueueStopped", detail=f"queue {unit.queue.spec.name} is stopped")
         if unit.phase is Phase.TIMEOUT_BACKOFF or unit.not_before_ms > self.now_ms:
-            return Blocked("Backoff", detail="it waits after a failed start", limit=unit.not_before_ms)
+            failed = "a failed start" if not unit.grants else "it was refused more pods"
+            return Blocked("Backoff", detail=f"it waits after {failed}", limit=unit.not_before_ms)
         least = _sum(unit.charged, unit.ask_least)
         return self.ledger.never_fits(unit.leaf, least, not unit.spec.preemptible)
 
@@ -324,7 +327,7 @@ class World:
             unit.demanded = None
         if leaf is not None and amounts:
             self.shares.demand(leaf, amounts, 1)
-            unit.demanded = (leaf, dict(amounts))
+            unit.demanded = (leaf, amounts)
 
     def forget_demand(self, unit: UnitState) -> None:
         self._demand(unit, None, {})
