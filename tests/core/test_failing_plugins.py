@@ -183,8 +183,8 @@ def test_orders_stay_comparable_when_a_queue_policy_raises_for_a_unit_that_comes
         return (2,)
 
     play = Harness(*tenant("a", "odd"), *tenant("b"), cpu=2, plugins=ordered(Order(key)))
-    play.submit(unit("a/0", cpu=1), unit("a/1", cpu=1))
-    play.submit(replace(unit("a/2", cpu=1), created_ms=2, seq=7))
+    play.submit(unit("a/0", cpu=1), replace(unit("a/1", cpu=1), created_ms=2, seq=7))
+    play.submit(replace(unit("a/2", cpu=1), created_ms=7, seq=9))
     broken.add("1")
     play.submit(unit("b/0", cpu=1))
 
