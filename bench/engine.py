@@ -1,12 +1,17 @@
 """How fast the engine decides, and how much it remembers.
 
-Usage: python bench/engine.py [--waiting 1000,10000,100000,1000000] [--queues 30,1000] [--share drf] [--json FILE]
+Usage: python bench/engine.py [--waiting 1000,10000,100000,1000000] [--queues 30,1000] [--sizes equal,three]
+       [--share drf] [--json FILE]
 
-A cluster that is full: every queue is a tenant with its own quota (weight 1) and a backlog of three shapes (small,
-medium, large, 70:20:10). In each round units complete and as many arrive, in batches of 100 events as a busy loop sees
-them; every admission is confirmed and marked ready. An operation is one admission or one completion. Beside it the
-latency of calls with a single event, and the memory per waiting unit beyond its decoded object (RSS is too coarse:
-tracemalloc of a second, smaller run).
+A cluster that is full: every queue is a tenant with its own quota (weight 1) and a backlog. In each round units
+complete and as many arrive, in batches of 100 events as a busy loop sees them; every admission is confirmed and marked
+ready. An operation is one admission or one completion. Beside it the latency of calls with a single event, and the
+memory per waiting unit beyond its decoded object (RSS is too coarse: tracemalloc of a second, smaller run). Times are
+CPU times of the process, because the machine may be shared.
+
+Sizes: `equal` units of one core; `three` sizes (1, 5 and 20 cores, 70:20:10), where idle room is lent to whoever fits
+and taken back as soon as its owner can use it, so that units are evicted all the time; `askew`, three sizes whose cpu
+and memory are not in proportion.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import time
 import tracemalloc
 from collections import deque
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from provenance import provenance, write
@@ -40,8 +46,11 @@ from usher.core.model import PodSet, Queue, Settings, Unit
 from usher.policies.registry import plugins
 
 GIB = 1 << 30
-SHAPES = ((1_000, GIB), (5_000, 5 * GIB), (20_000, 20 * GIB))
-MIXED = ((1_000, 4 * GIB), (4_000, 5 * GIB), (16_000, 40 * GIB))
+SIZES = {
+    "equal": ((1_000, GIB),) * 3,
+    "three": ((1_000, GIB), (5_000, 5 * GIB), (20_000, 20 * GIB)),
+    "askew": ((1_000, 4 * GIB), (4_000, 5 * GIB), (16_000, 40 * GIB)),
+}
 WEIGHTS = (70, 20, 10)
 BATCH = 100
 
@@ -49,10 +58,10 @@ BATCH = 100
 class Load:
     """Makes units, and keeps a full cluster turning over."""
 
-    def __init__(self, queues: int, waiting: int, share: str, mixed: bool) -> None:
+    def __init__(self, queues: int, waiting: int, share: str, sizes: str) -> None:
         self.random = random.Random(1)
         self.queues = queues
-        self.shapes = MIXED if mixed else SHAPES
+        self.shapes = SIZES[sizes]
         self.engine = Engine(Settings(), plugins(share=share))
         self.serial = 0
         self.now_ms = 0
@@ -142,7 +151,7 @@ class Load:
 
 def memory_per_unit(queues: int, share: str) -> float:
     """Bytes per waiting unit beyond its decoded object."""
-    load = Load(queues, 1_000, share, mixed=False)
+    load = Load(queues, 1_000, share, "equal")
     units = list(load.make(20_000))
     gc.collect()
     tracemalloc.start()
@@ -161,40 +170,43 @@ def main() -> None:
     parser.add_argument("--queues", default="30,1000")
     parser.add_argument("--share", default="drf")
     parser.add_argument("--operations", type=int, default=20_000)
-    parser.add_argument("--mixed", action="store_true", help="shapes whose cpu and memory are not in proportion")
+    parser.add_argument("--sizes", default="equal,three")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     origin = provenance()
     rows = []
-    header = ("queues", "waiting", "ops/s", "µs/op", "p50 ms", "p99 ms", "max ms", "evictions")
-    print(("{:>8}" * len(header)).format(*header), flush=True)
-    for queues in map(int, options.queues.split(",")):
-        for waiting in map(int, options.waiting.split(",")):
-            load = Load(queues, waiting, options.share, options.mixed)
-            gc.collect()
-            gc.freeze()
-            per_operation = load.turn_over(options.operations)
-            times = load.single(2_000)
-            gc.unfreeze()
-            row = {
-                "queues": queues,
-                "waiting": waiting,
-                "operations_per_s": round(1 / per_operation),
-                "us_per_operation": round(per_operation * 1e6, 1),
-                "single_p50_ms": round(times[len(times) // 2] * 1e3, 3),
-                "single_p99_ms": round(times[len(times) * 99 // 100] * 1e3, 3),
-                "single_max_ms": round(times[-1] * 1e3, 3),
-                "evictions": load.evictions,
-            }
-            rows.append(row)
-            print(("{:>8}" * len(row)).format(*row.values()), flush=True)
+    header = ("sizes", "queues", "waiting", "ops/s", "µs/op", "p50 ms", "p99 ms", "max ms", "evictions")
+    print(("{:>9}" * len(header)).format(*header), flush=True)
+    for sizes, queues, waiting in product(
+        options.sizes.split(","), map(int, options.queues.split(",")), map(int, options.waiting.split(","))
+    ):
+        load = Load(queues, waiting, options.share, sizes)
+        gc.collect()
+        gc.freeze()
+        before = load.evictions
+        per_operation = load.turn_over(options.operations)
+        times = load.single(2_000)
+        gc.unfreeze()
+        row = {
+            "sizes": sizes,
+            "queues": queues,
+            "waiting": waiting,
+            "operations_per_s": round(1 / per_operation),
+            "us_per_operation": round(per_operation * 1e6, 1),
+            "single_p50_ms": round(times[len(times) // 2] * 1e3, 3),
+            "single_p99_ms": round(times[len(times) * 99 // 100] * 1e3, 3),
+            "single_max_ms": round(times[-1] * 1e3, 3),
+            "evictions": load.evictions - before,
+        }
+        rows.append(row)
+        print(("{:>9}" * len(row)).format(*row.values()), flush=True)
     memory = {queues: round(memory_per_unit(queues, options.share)) for queues in map(int, options.queues.split(","))}
     print("bytes per waiting unit beyond its decoded object:", memory)
     if options.json:
         result = {
             "what": "what an admission or a completion costs, how long one event takes, and memory per waiting unit",
             "how": f"{options.operations} operations in batches of {BATCH} events, then 2000 calls with one event; "
-            f"CPU time; share {options.share}, {'mixed' if options.mixed else 'proportional'} shapes; tracemalloc",
+            f"CPU time; share {options.share}; tracemalloc",
             "provenance": origin,
             "rows": rows,
             "bytes_per_waiting_unit": memory,

@@ -31,17 +31,13 @@ BIG, SMALL = unit("a/big", cpu=8), unit("a/small", cpu=2)
 
 CASES = {
     "FIFO: the head blocks the queue": Given((BIG, SMALL), tenant("a", "FIFO"), want=("a/first",)),
-    "FIFO: priority changes nothing": Given(
-        (BIG, replace(SMALL, priority=9)), tenant("a", "FIFO"), want=("a/first",)
-    ),
+    "FIFO: priority changes nothing": Given((BIG, replace(SMALL, priority=9)), tenant("a", "FIFO"), want=("a/first",)),
     "FIFO: the head blocks units of other quotas in its queue, too": Given(
         (replace(BIG, queue="main"), unit("b/small", cpu=2, queue="main")),
         (shared("FIFO"), *tenant("a"), B),
         want=("a/first",),
     ),
-    "Priority: a unit that does not fit is passed over": Given(
-        (BIG, SMALL), tenant("a"), want=("a/first", "a/small")
-    ),
+    "Priority: a unit that does not fit is passed over": Given((BIG, SMALL), tenant("a"), want=("a/first", "a/small")),
     "Priority: a lower priority passes a higher one that does not fit": Given(
         (replace(BIG, priority=9), SMALL), tenant("a"), want=("a/first", "a/small")
     ),
