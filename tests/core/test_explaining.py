@@ -217,7 +217,25 @@ def test_a_unit_that_runs_and_would_grow_never_speaks_of_starting() -> None:
     assert stopped.text("a/e") == f"{lead}Queue a is stopped. It grows when the queue is resumed."
     assert gone.text("a/e") == f"{lead}Queue a does not exist. It grows when the queue is created."
     assert refused.text("a/e") == f"{lead}It waits after it was refused more pods."
-    assert kept.text("a/e").startswith(f"{lead}Room is being kept for it. It asks for 3 cpu more; ")
+    assert kept.text("a/e").startswith(f"{lead}Room is being kept for it. It asks for 1 cpu more; ")
     assert kept.text("a/e").endswith("It grows when 3 cpu more are free there.")
     for play in (stopped, gone, refused, kept):
         assert "start" not in play.text("a/e")
+
+
+def test_the_numbers_are_those_of_this_moment() -> None:
+    it = Harness(*tenant("a"), *tenant("b"), cpu=10)
+    it.submit(unit("a/large", cpu=6), unit("a/first", cpu=5))
+    it.submit(unit("b/later", cpu=3))
+
+    assert "the cluster has 10, 9 are used" in it.text("a/first")
+
+
+def test_a_unit_that_shares_the_fate_of_another_says_why_it_waits_itself() -> None:
+    it = Harness(*tenant("a"), cpu=4)
+    it.submit(*(unit(f"a/{i}", cpu=2) for i in range(4)))
+
+    assert it.text("a/3") == (
+        "a/3 is number 2 of 2 in queue a/a. It asks for 2 cpu; the cluster has 4, 4 are used. "
+        "Held by a/0 (2 in a), a/1 (2 in a). It starts when 2 cpu more are free there."
+    )

@@ -115,7 +115,7 @@ def explain(world: World, key: str) -> Explanation | None:
     unit = world.units.get(key)
     if unit is None:
         return None
-    blocked, behind = _obstacle(unit)
+    blocked, behind = _obstacle(world, unit)
     holders = _holders(world, unit, blocked)
     queue = unit.queue
     return Explanation(
@@ -140,21 +140,30 @@ def _pods(unit: UnitState) -> tuple[int, int] | None:
     return sum(grant.count for grant in unit.grants), sum(pods.count for pods in unit.spec.pod_sets)
 
 
-def _obstacle(unit: UnitState) -> tuple[Blocked | None, str]:
-    """What stops it itself, or the unit before it whose fate it shares."""
+def _obstacle(world: World, unit: UnitState) -> tuple[Blocked | None, str]:
+    """What stops it itself, with the numbers of this moment, or the unit before it whose fate it shares."""
     group = unit.group
     if unit.grants and unit.blocked is None and unit.leaf is not None and unit.leaf.parent is None:
         detail = f"quota {unit.charged_to} does not exist: what it holds is charged to the cluster"
         return Blocked("QuotaMissing", unit.charged_to, detail=detail), ""
-    if group is None or unit.blocked is not None:
-        return unit.blocked, ""
+    if group is None:
+        return (_stopped(world, unit) if unit.nomination is not None else unit.blocked), ""
     lane = group.lane
     if lane.blocker is not None:
-        return lane.blocker.blocked, lane.blocker.key
+        return _stopped(world, lane.blocker), lane.blocker.key
     first = group.top()
-    if first is None or first is unit:
-        return unit.blocked, ""
-    return first.blocked, first.key if lane.blocks else ""
+    if lane.blocks and first is not None and first is not unit:
+        return _stopped(world, first), first.key
+    return _stopped(world, unit) or (first.blocked if first is not None else None), ""
+
+
+def _stopped(world: World, unit: UnitState) -> Blocked | None:
+    """What stops it now; where amounts do not, what stopped it last."""
+    if unit.leaf is None or (unit.blocked is not None and not unit.blocked.resource):
+        return unit.blocked
+    aside, ask = ((unit,), unit.ask) if unit.nomination is not None else ((), unit.ask_least)
+    with world.ledger.without_holds(aside):
+        return world.ledger.blocked(unit.leaf, ask, not unit.spec.preemptible) or unit.blocked
 
 
 def _holders(world: World, unit: UnitState, blocked: Blocked | None) -> tuple[Holder, ...]:
