@@ -73,7 +73,7 @@ class Load:
         events: list[Event] = [CapacityChanged(capacity), Synced()]
         events += [QueueChanged(Queue(f"t{number}", "main")) for number in range(queues)]
         self.settle(events)
-mean = sum(weight * cpu for weight, (cpu, _) in zip(WEIGHTS, self.shapes, strict=True)) // sum(WEIGHTS)
+        mean = sum(weight * cpu for weight, (cpu, _) in zip(WEIGHTS, self.shapes, strict=True)) // sum(WEIGHTS)
         self.units = list(self.make(waiting + capacity["cpu"] // mean))
         for start in range(0, len(self.units), 5_000):
             self.settle([UnitChanged(unit) for unit in self.units[start : start + 5_000]])

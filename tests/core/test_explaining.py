@@ -218,7 +218,7 @@ def test_a_unit_that_runs_and_would_grow_never_speaks_of_starting() -> None:
     assert gone.text("a/e") == f"{lead}Queue a does not exist. It grows when the queue is created."
     assert refused.text("a/e") == f"{lead}It waits after it was refused more pods."
     assert kept.text("a/e").startswith(f"{lead}Room is being kept for it. It asks for 1 cpu more; ")
-    assert kept.text("a/e").endswith("It grows when 3 cpu more are free there.")
+    assert kept.text("a/e").endswith("It grows when 1 cpu more are free there.")
     for play in (stopped, gone, refused, kept):
         assert "start" not in play.text("a/e")
 
