@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from math import ceil
 from typing import Final
 
 from usher.core.amounts import format_amount
@@ -127,7 +128,8 @@ def waits(outcome: Outcome) -> str:
     titles = [
         f"{count:,} units ({count / total:.1%}) waited {label}" for count, label in zip(counts, labels, strict=True)
     ]
-    frame = svg.Frame(WIDTH, 200, 1.0, svg.nice_ceiling(max(counts)))
+    step = max(1.0, svg.nice_ceiling(max(counts) / 4))  # of whole units, so that no number at the axis is rounded
+    frame = svg.Frame(WIDTH, 200, 1.0, 4 * float(ceil(step)))
     body = svg.axes(frame, lambda _: "", lambda value: f"{value:,.0f}", x_step=2.0)
     body += svg.columns(frame, [float(count) for count in counts], labels, titles, "bar c0")
     return "<figure>" + svg.chart(frame, body, "how long units waited") + "</figure>"
