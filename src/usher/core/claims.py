@@ -31,16 +31,8 @@ class Claims:
         self._world = world
         self._lifecycle = lifecycle
         self._ensure = ensure
-        self._rankings: dict[Node, Ranking] = {}
         self._sorted: dict[Node, list[UnitState]] = {}
         self._hopes: dict[Group, tuple[UnitState, bool]] = {}
-
-    def admitted(self, unit: UnitState) -> None:
-        """Somebody started: its branches are richer now."""
-        assert unit.leaf is not None
-        for node in unit.leaf.path[:-1]:
-            if node.parent in self._rankings:
-                self._rankings[node.parent].risen(node)
 
     def hopes(self, group: Group, unit: UnitState) -> bool:
         """Worth a turn though nothing is free: it may take back, or use room that is kept and be gone in time.
@@ -87,9 +79,10 @@ class Claims:
         return found
 
     def _ranking(self, parent: Node) -> Ranking:
-        found = self._rankings.get(parent)
-        if found is None:
-            found = self._rankings[parent] = Ranking(self._world.shares, parent)
+        rankings, shares = self._world.rankings, self._world.shares
+        found = rankings.get(parent)
+        if found is None or found.measure != shares.measure:
+            found = rankings[parent] = Ranking(shares, parent)
         return found
 
     def _victim_key(self, unit: UnitState) -> tuple[object, ...]:

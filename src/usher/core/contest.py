@@ -197,8 +197,9 @@ class Contest:
         alone = len(world.ready) == 1
         self._must.update(group for group in world.fresh if group.park is None and group.opened == contest)
         world.fresh.clear()
+        room: dict[tuple[Node, str], int] = {}
         for serial, lane in enumerate(world.ready):
-            entry = self._entry(lane, serial, alone)
+            entry = self._known(lane, serial, room) or self._entry(lane, serial, alone)
             if entry is not None:
                 heap.append(entry)
         heapify(heap)
@@ -232,6 +233,31 @@ class Contest:
             entry = self._entry(lane, serial, alone)
             if entry is not None:
                 heappush(heap, entry)
+
+    def _known(self, lane: Lane, serial: int, room: dict[tuple[Node, str], int]) -> Entry | None:
+        """The entry of a lane of one group of which nothing has changed but that there may be room: the usual case."""
+        if len(lane.groups) != 1 or lane.blocker is not None:
+            return None
+        (group,) = lane.groups.values()
+        unit, park = group.ranked, group.park
+        if (
+            unit is None
+            or park is None
+            or unit.leaf is None
+            or group.opened != self._world.contest
+            or group.ranked_epoch != self._world.shares.epoch
+            or group.ranked_version != unit.leaf.branch.version
+            or len(unit.leaf.lanes) != 1
+            or group.top() is not unit
+            or self._world.plugins.scores
+        ):
+            return None
+        free = room.get((park[0], park[1]))
+        if free is None:
+            free = room[park[0], park[1]] = park[0].free(park[1])
+        if free < unit.ask_least.get(park[1], 0):
+            return None
+        return (group.rank, serial, lane, group, unit, group.ranked_version)
 
     def _entry(self, lane: Lane, serial: int, alone: bool) -> Entry | None:
         """The lane's first unit with its key, and the state of its branch for which the key is right."""
@@ -369,7 +395,6 @@ class Contest:
         if unit.nomination is not None and not unit.nomination.claimed:
             protected_ms = self._overtaking.reserve_after(unit) << min(unit.evictions, 16)
         self._lifecycle.admit(unit, counts, protected_ms)
-        self._claims.admitted(unit)
         assert unit.leaf is not None
         for node in unit.leaf.path[:-1]:
             used, deserved = node.used, node.deserved

@@ -160,6 +160,7 @@ class Lifecycle:
             ledger.unleave(leaf, unit.leaving)
         unit.leaving = {name: amount for name, amount in amounts.items() if amount > 0}
         ledger.leave(leaf, unit.leaving)
+        self._world.richer(leaf)
 
     def resized(self, unit: UnitState, grants: tuple[Grant, ...]) -> None:
         """It holds only this much now."""

@@ -11,7 +11,7 @@ poorer than the one it takes from), and gives while it is above. So a settled st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -43,13 +43,19 @@ class Plan:
 class Ladder:
     """Nodes by a value that may change; the highest is found without looking at the rest."""
 
-    def __init__(self, value: Callable[[Node], int], nodes: Iterable[Node]) -> None:
+    def __init__(self, value: Callable[[Node], int], nodes: Sequence[Node]) -> None:
         self._value = value
-        self._heap = [(-value(node), node.name, node) for node in nodes]
+        self._nodes = nodes
+        self._fill()
+
+    def _fill(self) -> None:
+        self._heap = [(-self._value(node), node.name, node) for node in self._nodes]
         heapify(self._heap)
 
     def put(self, node: Node) -> None:
         """Its value has risen (a value that fell is found out by itself)."""
+        if len(self._heap) > 4 * len(self._nodes):
+            self._fill()
         heappush(self._heap, (-self._value(node), node.name, node))
 
     def top(self, besides: Container[Node] = ()) -> tuple[int, Node] | None:
@@ -75,10 +81,12 @@ class Ladder:
 
 
 class Ranking:
-    """The branches of one node, richest first, those that leave counted as gone; kept for one pass."""
+    """The branches of one node, richest first, those that leave counted as gone; told whenever one gets richer."""
 
     def __init__(self, shares: Shares, parent: Node) -> None:
         self._shares = shares
+        self.measure = shares.measure
+        """What shares are measured by must be the same for all."""
         self._whole = Ladder(partial(effective_share, shares), parent.children)
         self._without = Ladder(self._share_without, parent.children)
 

@@ -34,6 +34,8 @@ class Shares:
         self._in_force = policy
         self.epoch = 0
         """Counts changes of anybody's deserved, or of what shares are measured by."""
+        self.measure = 0
+        """Counts changes of what shares are measured by."""
         self.risen: dict[Node, None] = {}
         """Nodes whose deserved rose in some resource since the engine last looked."""
         self.came_above: dict[Node, None] = {}
@@ -48,6 +50,7 @@ class Shares:
         self._amount = amount
         self._stale = True
         self.epoch += 1
+        self.measure += 1
         self._dirty = {}
         self._ledger.root.factors = None
         for node in self._ledger.nodes.values():
@@ -165,6 +168,7 @@ class Shares:
             parent.amount = dict(amount)
             parent.factors = None
             self.epoch += 1
+            self.measure += 1
             for child in parent.children:
                 child.share = -1
         if not parent.children:

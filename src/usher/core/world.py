@@ -19,6 +19,7 @@ from usher.core.ledger import Blocked, Ledger, Node
 from usher.core.model import Quota, Settings, StopPolicy
 from usher.core.phases import FINISHED, Phase
 from usher.core.plugins import Guard, Plugins, QueuePolicy
+from usher.core.reclaim import Ranking
 from usher.core.shares import Shares
 from usher.core.state import UnitState, amounts_of, between, full_counts, granted_amounts, least_counts
 
@@ -65,6 +66,8 @@ class World:
         """Any claim may have become possible that was not before."""
         self.came_above: dict[Node, None] = {}
         """Nodes that use more than they deserve, and did not before."""
+        self.rankings: dict[Node, Ranking] = {}
+        """By parent: its branches, richest first."""
         self.claimants: dict[Group, None] = {}
         """Groups whose first unit had the right to take back but found nothing to take."""
         self.newcomers: dict[str, UnitState] = {}
@@ -359,6 +362,14 @@ class World:
             count_shape(leaf, before, -1)
         self.ledger.charge(leaf, amounts, fixed)
         count_shape(leaf, amounts, 1)
+        self.richer(leaf)
+
+    def richer(self, leaf: Node) -> None:
+        """What its branches use, less what leaves, may have risen."""
+        for node in leaf.path[:-1]:
+            ranking = self.rankings.get(node.parent) if node.parent is not None else None
+            if ranking is not None:
+                ranking.risen(node)
 
     def let_go(self, unit: UnitState) -> None:
         """Refund everything it holds."""
