@@ -5,6 +5,7 @@ The harness checks the engine's invariants after every call, so a plug-in that c
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -82,7 +83,7 @@ class Failing:
         raise RuntimeError("out of order")
 
 
-class Conformance(Generic[T]):
+class Conformance(ABC, Generic[T]):
     """What holds for plug-ins of every kind."""
 
     METHODS: tuple[str, ...] = ()
@@ -90,13 +91,13 @@ class Conformance(Generic[T]):
     examples: Sequence[Unit] = ()
     """Units that mean something to this plug-in (by their labels, say); they are tried besides the suite's own."""
 
+    @abstractmethod
     def make(self) -> T:
-        """A new plug-in."""
-        raise NotImplementedError("say how the plug-in is made")
+        """A new plug-in; the author of the plug-in says how."""
 
+    @abstractmethod
     def chosen(self, plugin: Any) -> Plugins:
-        """An engine's plug-ins with this one among them."""
-        raise NotImplementedError
+        """An engine's plug-ins with this one among them; each kind's suite says how."""
 
     def unused(self) -> tuple[str, ...]:
         """Methods that the engine need not call on a short day."""
