@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 
 from usher.core.amounts import Amounts
 from usher.core.claims import NUMERIC, Claims, Gaps
-from usher.core.laneorder import LaneOrder
+from usher.core.laneorder import LaneOrder, borrows, entitled_to_some
 from usher.core.lanes import Group, Lane
 from usher.core.ledger import Blocked, Node
 from usher.core.lifecycle import Lifecycle
@@ -104,10 +104,13 @@ class Contest:
         What this very contest starts is not taken back in it, so that counts in the next one again.
         """
         world, shares = self._world, self._world.shares
-        nodes = [*shares.risen, *(node for node in world.ledger.released if node.parent is not None)]
-        for node in nodes:
+        for node in shares.risen:
             for lane in _lanes_below(node):
-                self._open(lane)
+                self._open_entitled(lane)
+        for node in world.ledger.released:
+            if node.parent is not None:
+                for lane in _lanes_below(node):
+                    self._open(lane)
         if changed:
             for group in list(world.claimants):
                 unit = group.top()
@@ -144,6 +147,16 @@ class Contest:
                 if self._world.shares.share_of(node, after) < (whole if entitled else without):
                     return True
         return False
+
+    def _open_entitled(self, lane: Lane) -> None:
+        """Its quota deserves more: that helps those who would now stay within it."""
+        for group in lane.groups.values():
+            unit = group.top()
+            if unit is None:
+                continue
+            helped = lane.queue.spec.preempts or entitled_to_some(unit)
+            if group.park is None or (helped and self._claims.hopes(group, unit)):
+                self._open_group(group)
 
     def _open(self, lane: Lane) -> None:
         for group in lane.groups.values():
@@ -245,11 +258,11 @@ class Contest:
             or park is None
             or unit.leaf is None
             or group.opened != self._world.contest
-            or group.ranked_epoch != self._world.shares.epoch
             or group.ranked_version != unit.leaf.branch.version
             or len(unit.leaf.lanes) != 1
             or group.top() is not unit
             or self._world.plugins.scores
+            or not self._still_ranked(group, unit)
         ):
             return None
         free = room.get((park[0], park[1]))
@@ -258,6 +271,16 @@ class Contest:
         if free < unit.ask_least.get(park[1], 0):
             return None
         return (group.rank, serial, lane, group, unit, group.ranked_version)
+
+    def _still_ranked(self, group: Group, unit: UnitState) -> bool:
+        """Its rank is right: no share is measured otherwise, and it would borrow, or not, as before."""
+        shares = self._world.shares
+        if group.ranked_epoch == shares.epoch:
+            return True
+        if group.ranked_measure != shares.measure or borrows(unit) != group.rank[0]:
+            return False
+        group.ranked_epoch = shares.epoch
+        return True
 
     def _entry(self, lane: Lane, serial: int, alone: bool) -> Entry | None:
         """The lane's first unit with its key, and the state of its branch for which the key is right."""
@@ -280,6 +303,7 @@ class Contest:
         ):
             group.rank = self._order.key(lane, unit)
             group.ranked, group.ranked_version, group.ranked_epoch = unit, version, epoch
+            group.ranked_measure = self._world.shares.measure
         return (group.rank, serial, lane, group, unit, version)
 
     def _first(self, lane: Lane) -> tuple[Group, UnitState] | None:

@@ -28,17 +28,11 @@ class LaneOrder:
         shares = world.shares
         if not shares.policy.entitles:
             return (0, -queue.priority if queue.shared else 0, -score, (), *self._turn(lane, unit))
-        borrows = 0
-        used, held, deserved = leaf.used, leaf.held, leaf.deserved
-        for resource, amount in unit.ask.items():
-            if used.get(resource, 0) + held.get(resource, 0) + amount > deserved.get(resource, 0):
-                borrows = 1
-                break
         if leaf.parent is world.ledger.root:
             rank: tuple[int, ...] = (leaf.share if leaf.share >= 0 else shares.share(leaf),)
         else:
             rank = tuple(shares.share(node) for node in leaf.path[-2::-1])
-        return (borrows, -queue.priority if queue.shared else 0, -score, rank, *self._turn(lane, unit))
+        return (borrows(unit), -queue.priority if queue.shared else 0, -score, rank, *self._turn(lane, unit))
 
     def _turn(self, lane: Lane, unit: UnitState) -> Key:
         """The age that counts, its queue's rank among the tenant's own, its own age.
@@ -57,3 +51,25 @@ class LaneOrder:
                 if found is not None and found[1].leaf is leaf:
                     oldest = min(oldest, found[1].order[-4:])
         return (oldest, -lane.queue.spec.priority, age)
+
+
+def borrows(unit: UnitState) -> int:
+    """1 if with all it asks for its quota would use more than it deserves, else 0."""
+    leaf = unit.leaf
+    assert leaf is not None
+    used, held, deserved = leaf.used, leaf.held, leaf.deserved
+    for resource, amount in unit.ask.items():
+        if used.get(resource, 0) + held.get(resource, 0) + amount > deserved.get(resource, 0):
+            return 1
+    return 0
+
+
+def entitled_to_some(unit: UnitState) -> bool:
+    """With the least it asks for, and once what leaves has gone, its quota would stay within what it deserves."""
+    leaf = unit.leaf
+    assert leaf is not None
+    used, held, leaving, deserved = leaf.used, leaf.held, leaf.leaving, leaf.deserved
+    return all(
+        used.get(name, 0) + held.get(name, 0) - leaving.get(name, 0) + amount <= deserved.get(name, 0)
+        for name, amount in unit.ask_least.items()
+    )

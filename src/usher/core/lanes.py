@@ -23,7 +23,18 @@ GroupKey = tuple[object, ...]
 class Group:
     """Units of one lane in order; the first stands for all."""
 
-    __slots__ = ("_heap", "key", "lane", "opened", "park", "rank", "ranked", "ranked_epoch", "ranked_version")
+    __slots__ = (
+        "_heap",
+        "key",
+        "lane",
+        "opened",
+        "park",
+        "rank",
+        "ranked",
+        "ranked_epoch",
+        "ranked_measure",
+        "ranked_version",
+    )
 
     def __init__(self, lane: Lane, key: GroupKey) -> None:
         self.lane = lane
@@ -34,7 +45,7 @@ class Group:
         """The contest in which it may be tried."""
         self.rank: tuple[object, ...] = ()
         self.ranked: UnitState | None = None
-        self.ranked_version = self.ranked_epoch = -1
+        self.ranked_version = self.ranked_epoch = self.ranked_measure = -1
         """`rank` is the key of `ranked` between lanes, for this state of its branch and of the shares."""
 
     def add(self, unit: UnitState) -> None:
