@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from usher.core.amounts import Amounts, Signature
@@ -18,6 +18,14 @@ from usher.testing.builders import tenant, unit
 from usher.testing.conformance.cases import EXTREME_SPLITS, Split, changes, often, splits, wanted
 from usher.testing.conformance.day import Conformance, Failing
 from usher.testing.harness import Harness
+
+MET_AND_GROWN: Final = (
+    {"cpu": 8000},
+    [Sharer("a", demand={("cpu",): {"cpu": 2000}}), Sharer("b", demand={("cpu",): {"cpu": 8000}})],
+    0,
+    Sharer("a", demand={("cpu",): {"cpu": 4000}}),
+)
+"""A child that had all it wanted wants more: nearly every policy moves somebody then."""
 
 
 class SharePolicyConformance(Conformance[SharePolicy]):
@@ -121,6 +129,7 @@ class SharePolicyConformance(Conformance[SharePolicy]):
         assert (amount, among) == before, "it changed what it was given"
 
     @often
+    @example(change=MET_AND_GROWN)
     @given(change=changes())
     def test_unmoved_means_that_nobody_moves(self, change: tuple[dict[str, int], list[Sharer], int, Sharer]) -> None:
         amount, among, place, after = change
