@@ -24,6 +24,7 @@ OURS = {
     "core": set[str](),
     "policies": {"core", "policies"},
     "devcluster": {"devcluster"},
+    "kube": {"kube"},
 }
 """Packages that may import only these of ours."""
 
