@@ -1,0 +1,94 @@
+"""One watch: bytes from a stream in, events out, in batches of what has arrived.
+
+A watch ends quietly when the server ends it; a broken connection and an error that the server put into the stream are
+raised. It does not begin again: that is the informer's work. Lines may be of any length, and only the line that is
+not yet complete is kept.
+"""
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from usher.kube.errors import KubeError
+from usher.kube.transport import Stream
+from usher.kube.wire import Codec, WatchEvent
+
+T = TypeVar("T")
+
+
+class Watch(Generic[T]):
+    """An iterator over events. The connection is made at the first step, and closed by the end of `async with`."""
+
+    def __init__(self, codec: Codec[T], connect: Callable[[], Awaitable[Stream]]) -> None:
+        self._event = codec.event
+        self._connect = connect
+        self._stream: Stream | None = None
+        self._closed = False
+        self._rest: list[bytes] = []
+        self._ready: list[WatchEvent[T]] = []
+        self._failed: KubeError | None = None
+
+    async def __aenter__(self) -> "Watch[T]":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __aiter__(self) -> "Watch[T]":
+        return self
+
+    async def __anext__(self) -> WatchEvent[T]:
+        if not self._ready:
+            self._ready = await self.batch()
+            if not self._ready:
+                raise StopAsyncIteration
+            self._ready.reverse()
+        return self._ready.pop()
+
+    async def connected(self) -> None:
+        """Make the connection, if that is not done yet; raises what the server answers instead of a stream."""
+        if self._stream is None and not self._closed:
+            self._stream = await self._connect()
+
+    async def batch(self) -> list[WatchEvent[T]]:
+        """The events that have arrived, waiting for the first; empty at the end of the watch.
+
+        An error in the stream is raised after the events before it were given out.
+        """
+        await self.connected()
+        events: list[WatchEvent[T]] = []
+        while not events and self._stream is not None:
+            if self._failed is not None:
+                self.close()
+                raise self._failed
+            chunk = await self._stream.read()
+            if not chunk:
+                self.close()
+            events = self._decoded(chunk)
+        return events
+
+    def close(self) -> None:
+        """End the watch."""
+        self._closed = True
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _decoded(self, chunk: bytes) -> list[WatchEvent[T]]:
+        first, newline, more = chunk.partition(b"\n")
+        self._rest.append(first)
+        if not newline:
+            return []
+        lines = [b"".join(self._rest), *more.split(b"\n")]
+        self._rest = [lines.pop()]
+        events: list[WatchEvent[T]] = []
+        decode = self._event
+        try:
+            for line in lines:
+                if line:
+                    events.append(decode(line))  # noqa: PERF401 - those before an error stay
+        except KubeError as error:
+            self._failed = error
+        return events
