@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from usher.core.durations import DurationError, parse_ms
 from usher.sim.capacity import parse_capacity
 from usher.sim.cluster import Limits
-from usher.sim.durations import DurationError, parse_ms
 from usher.sim.manifests import Defaults, load
 from usher.sim.options import RUNS_MAX, settings_of
 from usher.sim.outcome import Outcome

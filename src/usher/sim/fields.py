@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from usher.core.amounts import field_path, parse_amounts, quoted
+from usher.core.durations import DurationError, parse_ms
 from usher.core.model import Operator, Requirement
-from usher.sim.durations import DurationError, parse_ms
 
 INT32: Final = (-(2**31), 2**31 - 1)
 

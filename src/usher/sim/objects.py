@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from usher.core.amounts import field_path, quoted
+from usher.core.durations import DurationError, parse_ms
 from usher.core.model import CheckState
 from usher.sim import labels as keys
 from usher.sim.documents import Document
-from usher.sim.durations import DurationError, parse_ms
 from usher.sim.fields import Fields
 from usher.sim.problems import Problems
 from usher.sim.scenario import Answers

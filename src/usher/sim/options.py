@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any, Final
 
 from usher.core.amounts import quoted
+from usher.core.durations import DurationError, parse_ms
 from usher.core.model import Settings
 from usher.policies.registry import ALIASES
-from usher.sim.durations import DurationError, parse_ms
 from usher.sim.problems import BadInputError
 from usher.sim.queues import policy_names
 

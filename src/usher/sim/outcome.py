@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from usher.core.durations import format_ms
 from usher.core.events import CapacityChanged
 from usher.core.phases import HOLDING, Phase
 from usher.core.views import QueueView, QuotaView
 from usher.sim import records as r
 from usher.sim.cluster import Simulation
-from usher.sim.durations import format_ms
 
 EXPLAINED_MAX: Final = 10_000
 """More units than this that have not ended are reported without a message."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final, TextIO
 
-from usher.sim.durations import format_ms
+from usher.core.durations import format_ms
 
 BAR_AFTER_S: Final = 1.0
 BAR_EVERY_S: Final = 0.1

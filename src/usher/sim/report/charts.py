@@ -9,9 +9,9 @@ from math import ceil
 from typing import Final
 
 from usher.core.amounts import format_amount
+from usher.core.durations import format_ms
 from usher.core.model import ROOT
 from usher.sim import records as r
-from usher.sim.durations import format_ms
 from usher.sim.outcome import Outcome
 from usher.sim.report import svg
 

@@ -12,8 +12,8 @@ from importlib.resources import files
 from typing import Final
 
 from usher.core.amounts import Amounts, format_amounts
+from usher.core.durations import format_ms
 from usher.core.model import ROOT
-from usher.sim.durations import format_ms
 from usher.sim.outcome import Outcome
 from usher.sim.report import charts
 from usher.sim.report.text import means

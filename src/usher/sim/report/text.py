@@ -12,9 +12,9 @@ from typing import Final
 
 from usher.core import events as e
 from usher.core.amounts import Amounts, format_amount
+from usher.core.durations import format_ms
 from usher.core.model import ROOT
 from usher.sim import records as r
-from usher.sim.durations import format_ms
 from usher.sim.outcome import Outcome, UnitRow, Waits
 
 ROWS_MAX: Final = 30

@@ -2,7 +2,7 @@
 
 import pytest
 
-from usher.sim.durations import DurationError, format_ms, parse_ms
+from usher.core.durations import DurationError, format_ms, parse_ms
 
 
 @pytest.mark.parametrize(
