@@ -33,6 +33,7 @@ WHEN = {
     Cause.DEACTIVATED: "its owner made it inactive",
     Cause.MAXIMUM_EXECUTION_TIME: "it ran for as long as it may: it is set aside",
     Cause.PAUSED: "its owner suspended the job: it is set aside",
+    Cause.CHANGED: "the job changed between its admission and its start: it is asked for anew",
 }
 
 

@@ -212,9 +212,11 @@ class Engine:
     def _recharge(self, unit: UnitState) -> None:
         """Charge what it holds to its quota as it is now, or to the root if that quota is gone."""
         world = self._world
-        unit.queue = world.locate(unit)[0]
+        unit.queue, found, _ = world.locate(unit)
         if unit.queue is not None:
             unit.queue.holding += 1
+        if not unit.charged_to and found is not None:
+            unit.charged_to = found.name  # it ran before anybody charged it
         name = unit.charged_to
         if name not in world.ledger.nodes and name in world.queues:
             world.stand_in(world.queues[name])
@@ -335,7 +337,7 @@ class Engine:
         unit = self._holding(event.key)
         if unit is not None:
             self._settle()
-            self._lifecycle.evict(unit, Cause.PAUSED)
+            self._lifecycle.evict(unit, event.cause)
 
     def _on_unit_shrunk(self, event: ev.UnitShrunk) -> None:
         unit = self._holding(event.key)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from usher.core.amounts import Amounts
 from usher.core.model import CheckState, Grant, Queue, Quota, Stored, Unit
+from usher.core.phases import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ class UnitPaused:
     """Its owner suspended a released job by hand: quota goes back once its pods are gone."""
 
     key: str
+    cause: Cause = Cause.PAUSED
+    """Or that the job changed between its admission and its start: then it competes again at once, as it is now."""
 
 
 @dataclass(frozen=True, slots=True)

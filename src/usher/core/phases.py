@@ -46,6 +46,7 @@ class Cause(StrEnum):
     DEACTIVATED = "Deactivated"
     MAXIMUM_EXECUTION_TIME = "MaximumExecutionTimeExceeded"
     PAUSED = "Paused"
+    CHANGED = "JobChanged"
 
 
 FINISHED = frozenset({Phase.SUCCEED, Phase.FAILED})
@@ -78,6 +79,7 @@ def _table() -> dict[tuple[Phase, Cause], Phase]:
             Cause.DEACTIVATED,
             Cause.MAXIMUM_EXECUTION_TIME,
             Cause.PAUSED,
+            Cause.CHANGED,
         ):
             table[phase, cause] = Phase.ENQUEUED
     for phase in Phase:
