@@ -1,0 +1,116 @@
+"""What the structs of our kinds are made of: the base class, and what a field's type says to the CRD beyond its type.
+
+Bounds are for the API server only: decoding does not look at them, so that an object which an older or newer server
+let through never stops an informer. Who writes a struct here says bounds by `shape`, rules in CEL by `RULES`, and what
+a field is for by the text below it; `usher.api.schema` turns all three into a structural schema. A field is required
+if and only if it has no default; a default that is neither empty nor zero is the schema's default too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from msgspec import Meta, Raw, Struct, field
+
+INT32_MAX: Final = 2**31 - 1
+INT32_MIN: Final = -(2**31)
+RESOURCES_MAX: Final = 64
+"""Resources in one list of quantities; rules look at each, and their cost is limited."""
+
+QUANTITY: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+RESOURCE: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+DURATION: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
+POLICY: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
+LABEL_KEY: Final = RESOURCE
+NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule in CEL with what the API server says when it is broken."""
+
+    rule: str
+    message: str
+    expression: str = ""
+    """Makes the message with the values at hand; `message` is said where it cannot be evaluated."""
+    field: str = ""
+    """The field below that the error names, as a path: `.spec.parent`."""
+
+
+def shape(**keywords: object) -> Meta:
+    """What a CRD says about a value, in the words of OpenAPI; `x_kubernetes_…` stands for `x-kubernetes-…`."""
+    renamed = {key.replace("_", "-") if key.startswith("x_") else key: value for key, value in keywords.items()}
+    return Meta(extra_json_schema=renamed)
+
+
+def keyed(*keys: str, most: int) -> Meta:
+    """A list that is a map by these fields of its items: entries have their own owners in server-side apply."""
+    return shape(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=list(keys), maxItems=most)
+
+
+def validations(*rules: Rule) -> list[dict[str, str]]:
+    """Rules as they stand in a schema."""
+    shown = []
+    for each in rules:
+        entry = {"rule": each.rule, "message": each.message}
+        if each.expression:
+            entry["messageExpression"] = each.expression
+        if each.field:
+            entry["fieldPath"] = each.field
+        shown.append(entry)
+    return shown
+
+
+class Api(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What all our structs have in common: frozen, camelCase in JSON, unknown fields ignored, defaults left out."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = ()
+    SHAPE: ClassVar[Mapping[str, Any]] = {}
+
+
+def always(value: str) -> Any:
+    """A default that is written out nevertheless: an object without its kind is none."""
+    return field(default_factory=lambda: value)
+
+
+Quantity = Annotated[str | int, shape(x_kubernetes_int_or_string=True, pattern=QUANTITY, maxLength=32)]
+"""As Kubernetes writes amounts: 500m, 2Gi, 3."""
+
+_GOOD: Final = Rule(
+    "self.all(r, isQuantity(string(self[r])) && quantity(string(self[r])).sign() >= 0)",
+    "quantities must not be negative",
+    "'quantities must not be negative: ' + self.filter(r, !isQuantity(string(self[r])) || "
+    "quantity(string(self[r])).sign() < 0).map(r, r + ' is ' + string(self[r])).join(', ')",
+)
+_NAMED: Final = Rule(
+    f"self.all(r, size(r) <= 253 && r.matches('{RESOURCE}'))",
+    "names of resources must be like cpu, memory or example.com/gpu",
+    "'names of resources must be like cpu, memory or example.com/gpu, not ' + "
+    f"self.filter(r, size(r) > 253 || !r.matches('{RESOURCE}')).join(', ')",
+)
+Quantities = Annotated[
+    Mapping[str, Quantity], shape(maxProperties=RESOURCES_MAX, x_kubernetes_validations=validations(_GOOD, _NAMED))
+]
+"""Resources to amounts."""
+
+Int32 = Annotated[int, shape(format="int32", minimum=INT32_MIN, maximum=INT32_MAX)]
+Count = Annotated[int, shape(format="int32", minimum=0, maximum=INT32_MAX)]
+Int64 = Annotated[int, shape(format="int64")]
+Natural = Annotated[int, shape(format="int64", minimum=0)]
+Name = Annotated[str, shape(maxLength=253, pattern=NAME)]
+OptionalName = Annotated[str, shape(maxLength=253, pattern=rf"^$|{NAME}")]
+"""A name, or the empty text that clients in Go write for none."""
+Time = Annotated[str, shape(format="date-time")]
+Message = Annotated[str, shape(maxLength=32768)]
+Duration = Annotated[str, shape(maxLength=32, pattern=DURATION)]
+"""As in 90s, 1h30m, 500ms, 2d."""
+
+Template = Annotated[Raw, shape(type="object", x_kubernetes_preserve_unknown_fields=True)]
+"""A pod template, kept as the JSON it came in; decoded by who needs it (`usher.api.codec.template_of`)."""
+
+NO_TEMPLATE: Final = Raw(b"{}")
+
+ATOMIC: Final = {"x-kubernetes-map-type": "atomic"}
+"""A struct that has one owner in server-side apply, as a whole."""
