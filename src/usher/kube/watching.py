@@ -24,6 +24,8 @@ class Watch(Generic[T]):
         self._connect = connect
         self._stream: Stream | None = None
         self._closed = False
+        self.began = False
+        """Whether the server took the watch, whatever came of it."""
         self._rest: list[bytes] = []
         self._ready: list[WatchEvent[T]] = []
         self._failed: KubeError | None = None
@@ -51,6 +53,7 @@ class Watch(Generic[T]):
         """Make the connection, if that is not done yet; raises what the server answers instead of a stream."""
         if self._stream is None and not self._closed:
             self._stream = await self._connect()
+            self.began = True
 
     async def batch(self) -> list[WatchEvent[T]]:
         """The events that have arrived, waiting for the first; empty at the end of the watch.
