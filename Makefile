@@ -48,6 +48,7 @@ fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs that ar
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 	@$(BIN)/python docs/phases.py
+	@$(BIN)/python docs/settings.py
 
 bench: parts ## measure, and record the results in bench/results (WAITING=1000,… for other backlogs)
 	@$(BIN)/python bench/controlplane.py

@@ -25,6 +25,7 @@ OURS = {
     "policies": {"core", "policies"},
     "devcluster": {"devcluster"},
     "kube": {"kube"},
+    "settings": {"core"},
 }
 """Packages that may import only these of ours."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from usher.core.durations import DurationError, format_ms, parse_ms
+from usher.core.durations import DurationError, exact_text, format_ms, parse_ms
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,22 @@ def test_what_is_not_a_duration_is_refused_with_what_it_said(given: object) -> N
 )
 def test_a_duration_is_printed_for_people(given: int, want: str) -> None:
     assert format_ms(given) == want
+
+
+@pytest.mark.parametrize("given", [5, "5", 0.5, "1.5", " 10 "])
+def test_where_a_unit_is_needed_a_plain_number_is_refused(given: object) -> None:
+    with pytest.raises(DurationError, match="has no unit: write"):
+        parse_ms(given, plain=False)
+
+
+@pytest.mark.parametrize("given", [0, "0", "0s", 0.0])
+def test_zero_needs_no_unit(given: object) -> None:
+    assert parse_ms(given, plain=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "want"), [(0, "0s"), (90_000, "1m30s"), (1_500, "1s500ms"), (90_061_001, "1d1h1m1s1ms"), (600_000, "10m")]
+)
+def test_a_duration_is_printed_exactly(given: int, want: str) -> None:
+    assert exact_text(given) == want
+    assert parse_ms(want) == given

@@ -32,22 +32,27 @@ class DurationError(ValueError):
     """A text that is not a duration; the message says what one looks like."""
 
 
-def parse_ms(value: object) -> int:
-    """The duration in milliseconds, rounded up; raises DurationError, also if it is negative."""
+def parse_ms(value: object, *, plain: bool = True) -> int:
+    """The duration in milliseconds, rounded up; raises DurationError, also if it is negative.
+
+    `plain`: a number without a unit is seconds; otherwise only zero may stand alone.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise DurationError(_not_one(value))
+        raise DurationError(_not_one(value, plain))
     text = value.strip() if isinstance(value, str) else format(value, "f" if isinstance(value, float) else "d")
     if text.startswith("-"):
         raise DurationError(f"{quoted(value)} is negative")
     if _SECONDS.fullmatch(text):
         exact = Fraction(text) * 1000
+        if exact and not plain:
+            raise DurationError(f"{quoted(value)} has no unit: write {text}s, {text}m or {text}h")
     else:
         exact, end = Fraction(0), 0
         while part := _PART.match(text, end):
             exact += Fraction(part[1]) * _UNITS_MS[part[2]]
             end = part.end()
         if not text or end != len(text):
-            raise DurationError(_not_one(value))
+            raise DurationError(_not_one(value, plain))
     if exact > DURATION_MAX_MS:
         raise DurationError(f"{quoted(value)} is longer than a hundred years")
     return -(-exact.numerator // exact.denominator)
@@ -70,5 +75,14 @@ def format_ms(ms: int) -> str:
     return f"{seconds}.{rest // 100}s" if rest >= 100 else f"{seconds}s"
 
 
-def _not_one(value: object) -> str:
-    return f"{quoted(value)} is not a duration: write 90s, 1h30m, 500ms or plain seconds"
+def exact_text(ms: int) -> str:
+    """As in Go, nothing lost: `0s`, `1m30s`, `1.5s` is `1s500ms`; `parse_ms` reads it back."""
+    text = ""
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, ms = divmod(ms, int(_UNITS_MS[unit]))
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+def _not_one(value: object, plain: bool) -> str:
+    return f"{quoted(value)} is not a duration: write 90s, 1h30m{', 500ms or plain seconds' if plain else ' or 500ms'}"

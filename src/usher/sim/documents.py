@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from usher.core.amounts import quoted
+from usher.settings.strictyaml import StrictLoader, described
 from usher.sim.problems import Problems
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
@@ -29,23 +30,6 @@ class Document:
     file: str
     index: int
     body: dict[str, Any]
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Kubernetes' reading of YAML: a key that is given twice is an error, not the last of the two."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
-        if len(mapping) < len(node.value) and not any(key.tag.endswith(":merge") for key, _ in node.value):
-            seen = set()
-            for key_node, _ in node.value:
-                key = self.construct_object(key_node, deep=deep)
-                if key in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {quoted(key)} is given twice", key_node.start_mark
-                    )
-                seen.add(key)
-        return mapping
 
 
 def read(paths: Sequence[str], problems: Problems) -> list[Document]:
@@ -95,16 +79,13 @@ def _decoded(file: str, problems: Problems) -> list[Any]:
         text = sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
         if file.endswith(".json"):
             return [json.loads(text)]
-        return list(yaml.load_all(text, Loader=_Loader))
+        return list(yaml.load_all(text, Loader=StrictLoader))
     except (OSError, UnicodeDecodeError) as error:
         problems.errors.append(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}")
     except json.JSONDecodeError as error:
         problems.errors.append(f"{file}: line {error.lineno}: is not JSON: {error.msg}")
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        problems.errors.append(f"{file}: {line}is not YAML: {error.problem or error.context}")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problems.errors.append(f"{file}: is not YAML: {error}")
+        problems.errors.append(f"{file}: {described(error)}")
     return []
 
 
