@@ -44,10 +44,11 @@ lint: $(STAMP) ## style, types, import contracts; changes nothing
 check: lint ## lint and the unit tests; changes nothing, needs no control plane
 	@$(PYTEST) -m "not controlplane"
 
-fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs that are made from code
+fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs and CRDs that are made from code
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 	@$(BIN)/python docs/phases.py
+	@$(BIN)/python -m usher.api
 	@$(BIN)/python docs/settings.py
 
 bench: parts ## measure, and record the results in bench/results (WAITING=1000,… for other backlogs)

@@ -32,7 +32,6 @@ class WorkerSet(Api, frozen=True, kw_only=True):
         Rule(
             "!has(self.maxCount) || self.minCount <= self.maxCount",
             "minCount must not be above maxCount",
-            "'minCount must not be above maxCount: ' + string(self.minCount) + ' > ' + string(self.maxCount)",
             field=".minCount",
         ),
     )

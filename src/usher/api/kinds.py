@@ -40,6 +40,8 @@ class Kind:
     short: tuple[str, ...]
     columns: tuple[Column, ...]
     namespaced: bool = True
+    selectable: tuple[str, ...] = ()
+    """Fields that `--field-selector` knows."""
     group: str = GROUP
     version: str = VERSION
 
@@ -94,6 +96,7 @@ QUEUE_UNIT: Final = Kind(
         Column("Message", ".status.message", about="Why it stands where it stands", wide=True),
         _AGE,
     ),
+    selectable=(".spec.queue", ".spec.quota", ".status.phase"),
 )
 QUEUE_JOB: Final = Kind(
     QueueJob,
@@ -107,6 +110,7 @@ QUEUE_JOB: Final = Kind(
         Column("Resources", ".status.allocated", about="What is allocated", wide=True),
         _AGE,
     ),
+    selectable=(".spec.queue",),
 )
 DYNAMIC_WORKLOAD: Final = Kind(
     DynamicWorkload,

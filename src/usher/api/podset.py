@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from msgspec import field
 
 from usher.api.names import DEFAULT_POD_SET
-from usher.api.shapes import NO_TEMPLATE, Api, Count, Rule, Template, keyed, shape
+from usher.api.podtemplate import NO_TEMPLATE, Template
+from usher.api.shapes import Api, Count, Rule, keyed, shape
 
 POD_SETS_MAX = 64
 CHECKS_MAX = 8
@@ -23,7 +24,6 @@ class PodSet(Api, frozen=True, kw_only=True):
         Rule(
             "!has(self.minCount) || self.minCount <= self.count",
             "minCount must not be above count",
-            "'minCount must not be above count: ' + string(self.minCount) + ' > ' + string(self.count)",
             field=".minCount",
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import field
 
@@ -20,12 +20,16 @@ from usher.api.shapes import (
     Natural,
     OptionalName,
     Quantities,
+    Reported,
     Rule,
     always,
     keyed,
     shape,
+    worded,
 )
 from usher.core.model import StopPolicy
+
+POLICY_WORDS: Final = "this is not the name of a queue policy: there are FIFO, Priority, PriorityBlocking (or Block), and those of plug-ins"
 
 
 class AdmissionCheckWithSelector(Api, frozen=True, kw_only=True):
@@ -52,7 +56,7 @@ class Preemption(Api, frozen=True, kw_only=True):
 class QueueSpec(Api, frozen=True, kw_only=True):
     """How the queue works."""
 
-    queue_policy: Annotated[str, shape(minLength=1, maxLength=128, pattern=POLICY)] = "Priority"
+    queue_policy: Annotated[str, worded(POLICY, POLICY_WORDS, 128)] = "Priority"
     """The order inside the queue: FIFO (the head blocks the queue), Priority (what does not fit is passed over),
     PriorityBlocking or its alias Block (the head blocks its quota), or the name of a plug-in."""
     priority: Int32 | None = None
@@ -117,13 +121,13 @@ class QueueStatus(Api, frozen=True, kw_only=True):
     """Under active: the first units that wait, in order."""
     counts: UnitCounts | None = None
     """Its units, those not listed included."""
-    deserved: Quantities = field(default_factory=dict)
+    deserved: Reported = field(default_factory=dict)
     """What the share policy entitles it to now, given everybody's demand."""
-    allocated: Quantities = field(default_factory=dict)
+    allocated: Reported = field(default_factory=dict)
     """What it was given."""
-    used: Quantities = field(default_factory=dict)
+    used: Reported = field(default_factory=dict)
     """What its units hold."""
-    preempting: Quantities = field(default_factory=dict)
+    preempting: Reported = field(default_factory=dict)
     """What is being taken back for it."""
     observed_generation: Natural = 0
     """The generation of the spec that this is about."""

@@ -8,7 +8,7 @@ from msgspec import field
 
 from usher.api.meta import Condition, ObjectMeta
 from usher.api.names import API_VERSION
-from usher.api.shapes import Api, Count, Int32, Int64, Natural, OptionalName, Quantities, always, keyed
+from usher.api.shapes import Api, Count, Int32, Int64, Natural, OptionalName, Quantities, Reported, always, keyed
 
 
 class QueueJobSpec(Api, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class QueueJobSpec(Api, frozen=True, kw_only=True):
 class QueueJobStatus(Api, frozen=True, kw_only=True):
     """What was given."""
 
-    allocated: Quantities = field(default_factory=dict)
+    allocated: Reported = field(default_factory=dict)
     """The resources allocated to it: as many whole units as its share allows now."""
     allocatedno: Count = 0
     """How many units that is."""

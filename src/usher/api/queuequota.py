@@ -8,7 +8,7 @@ from msgspec import field
 
 from usher.api.meta import Condition, LabelSelector, ObjectMeta
 from usher.api.names import API_VERSION
-from usher.api.shapes import Api, Count, Name, Natural, OptionalName, Quantities, Rule, always, keyed, shape
+from usher.api.shapes import Api, Count, Name, Natural, OptionalName, Quantities, Reported, Rule, always, keyed, shape
 
 _BOTH: Final = (
     "r in self.max && isQuantity(string(self.min[r])) && isQuantity(string(self.max[r])) && "
@@ -23,8 +23,7 @@ class QueueQuotaSpec(Api, frozen=True, kw_only=True):
         Rule(
             f"!has(self.min) || !has(self.max) || !self.min.exists(r, {_BOTH})",
             "min must not be above max",
-            f"'min must not be above max: ' + self.min.filter(r, {_BOTH})"
-            ".map(r, r + ' has min ' + string(self.min[r]) + ' and max ' + string(self.max[r])).join(', ')",
+            f"'min must not be above max: that of ' + self.min.filter(r, {_BOTH})[0] + ' is'",
             field=".min",
         ),
     )
@@ -50,13 +49,13 @@ class QueueQuotaSpec(Api, frozen=True, kw_only=True):
 class QueueQuotaStatus(Api, frozen=True, kw_only=True):
     """How the node stands, everything below it included."""
 
-    deserved: Quantities = field(default_factory=dict)
+    deserved: Reported = field(default_factory=dict)
     """What the share policy entitles it to now, given everybody's demand."""
-    used: Quantities = field(default_factory=dict)
+    used: Reported = field(default_factory=dict)
     """What units hold."""
-    demand: Quantities = field(default_factory=dict)
+    demand: Reported = field(default_factory=dict)
     """What units hold or wait for, as far as it could run."""
-    preempting: Quantities = field(default_factory=dict)
+    preempting: Reported = field(default_factory=dict)
     """What is being taken back for its units."""
     waiting: Natural = 0
     """Units that wait."""
@@ -77,7 +76,11 @@ class QueueQuota(Api, frozen=True, kw_only=True):
             "the name of a QueueQuota has at most 63 characters, because jobs name it in a label",
             field=".metadata.name",
         ),
-        Rule("self.metadata.name != 'root'", "root is the whole cluster: name the quotas below it otherwise"),
+        Rule(
+            "self.metadata.name != 'root'",
+            "root is the whole cluster: name the quotas below it otherwise",
+            field=".metadata.name",
+        ),
         Rule(
             "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
             "a QueueQuota cannot be its own parent",

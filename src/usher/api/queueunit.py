@@ -23,6 +23,7 @@ from usher.api.shapes import (
     Natural,
     OptionalName,
     Quantities,
+    Reported,
     Rule,
     Time,
     always,
@@ -36,6 +37,11 @@ _WAITS: Final = (
     "!has(oldSelf.status) || !has(oldSelf.status.conditions) || "
     f"!oldSelf.status.conditions.exists(c, c.type == '{QUOTA_RESERVED}' && c.status == 'True')"
 )
+
+
+def _templates(which: str) -> str:
+    """The templates in order. They are compared both ways: the server looks only for the fields of the first."""
+    return f"{which}.spec.podSets.map(p, has(p.template) ? [p.template] : [])"
 
 
 def _fixed(field: str) -> Rule:
@@ -116,7 +122,7 @@ class Admission(Api, frozen=True, kw_only=True):
     """How many pods were granted."""
     running: Natural = 0
     """How many pods run."""
-    resources: Quantities = field(default_factory=dict)
+    resources: Reported = field(default_factory=dict)
     """What those that run use in all."""
     reclaim_state: ReclaimState | None = None
     """There while pods are being taken back."""
@@ -220,8 +226,7 @@ class QueueUnit(Api, frozen=True, kw_only=True):
             "oldSelf.spec.podSets.map(p, has(p.minCount) ? p.minCount : -1) && "
             "self.spec.podSets.map(p, has(p.elastic) && p.elastic ? -1 : p.count) == "
             "oldSelf.spec.podSets.map(p, has(p.elastic) && p.elastic ? -1 : p.count) && "
-            "self.spec.podSets.map(p, has(p.template) ? [p.template] : []) == "
-            "oldSelf.spec.podSets.map(p, has(p.template) ? [p.template] : []))))",
+            f"{_templates('self')} == {_templates('oldSelf')} && {_templates('oldSelf')} == {_templates('self')})))",
             "podSets cannot change while quota is reserved, except the count of an elastic set: "
             "make the unit inactive first",
             field=".spec.podSets",

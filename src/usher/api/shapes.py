@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Meta, Struct, field
 
 INT32_MAX: Final = 2**31 - 1
 INT32_MIN: Final = -(2**31)
@@ -21,10 +21,11 @@ RESOURCES_MAX: Final = 64
 
 QUANTITY: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 RESOURCE: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-DURATION: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
+DURATION: Final = r"^([0-9]+([.][0-9]+)?(ms|s|m|h|d))+$"
 POLICY: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
 LABEL_KEY: Final = RESOURCE
-NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+NAME_WORDS: Final = "this is not the name of an object: lower-case letters, digits, '-' and '.' make one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ def validations(*rules: Rule) -> list[dict[str, str]]:
     return shown
 
 
+def worded(pattern: str, message: str, most: int) -> Meta:
+    """A text with a pattern, and with words for who breaks it instead of the pattern."""
+    return shape(maxLength=most, x_kubernetes_validations=validations(Rule(f"self.matches('{pattern}')", message)))
+
+
 class Api(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What all our structs have in common: frozen, camelCase in JSON, unknown fields ignored, defaults left out."""
 
@@ -75,42 +81,37 @@ def always(value: str) -> Any:
     return field(default_factory=lambda: value)
 
 
-Quantity = Annotated[str | int, shape(x_kubernetes_int_or_string=True, pattern=QUANTITY, maxLength=32)]
-"""As Kubernetes writes amounts: 500m, 2Gi, 3."""
-
-_GOOD: Final = Rule(
-    "self.all(r, isQuantity(string(self[r])) && quantity(string(self[r])).sign() >= 0)",
-    "quantities must not be negative",
-    "'quantities must not be negative: ' + self.filter(r, !isQuantity(string(self[r])) || "
-    "quantity(string(self[r])).sign() < 0).map(r, r + ' is ' + string(self[r])).join(', ')",
+_QUANTITY: Final = Rule("isQuantity(string(self))", "this is not a quantity: write it as in 500m, 2Gi or 3")
+_NEGATIVE: Final = Rule(
+    "!isQuantity(string(self)) || !quantity(string(self)).isLessThan(quantity('0'))", "a quantity must not be negative"
 )
 _NAMED: Final = Rule(
     f"self.all(r, size(r) <= 253 && r.matches('{RESOURCE}'))",
-    "names of resources must be like cpu, memory or example.com/gpu",
-    "'names of resources must be like cpu, memory or example.com/gpu, not ' + "
-    f"self.filter(r, size(r) > 253 || !r.matches('{RESOURCE}')).join(', ')",
+    "the name of a resource must be like cpu, memory or example.com/gpu",
 )
+Quantity = Annotated[str | int, shape(x_kubernetes_int_or_string=True, pattern=QUANTITY, maxLength=32)]
+"""As Kubernetes writes amounts: 500m, 2Gi, 3."""
+
 Quantities = Annotated[
-    Mapping[str, Quantity], shape(maxProperties=RESOURCES_MAX, x_kubernetes_validations=validations(_GOOD, _NAMED))
+    Mapping[str, Annotated[Quantity, shape(x_kubernetes_validations=validations(_QUANTITY, _NEGATIVE))]],
+    shape(maxProperties=RESOURCES_MAX, x_kubernetes_validations=validations(_NAMED)),
 ]
-"""Resources to amounts."""
+"""Resources to amounts, as people write them."""
+
+Reported = Annotated[Mapping[str, Quantity], shape(maxProperties=RESOURCES_MAX)]
+"""Resources to amounts, as the manager writes them: no rule is run for these."""
 
 Int32 = Annotated[int, shape(format="int32", minimum=INT32_MIN, maximum=INT32_MAX)]
 Count = Annotated[int, shape(format="int32", minimum=0, maximum=INT32_MAX)]
 Int64 = Annotated[int, shape(format="int64")]
 Natural = Annotated[int, shape(format="int64", minimum=0)]
-Name = Annotated[str, shape(maxLength=253, pattern=NAME)]
-OptionalName = Annotated[str, shape(maxLength=253, pattern=rf"^$|{NAME}")]
+Name = Annotated[str, worded(NAME, NAME_WORDS, 253)]
+OptionalName = Annotated[str, worded(f"^$|{NAME}", NAME_WORDS, 253)]
 """A name, or the empty text that clients in Go write for none."""
 Time = Annotated[str, shape(format="date-time")]
 Message = Annotated[str, shape(maxLength=32768)]
-Duration = Annotated[str, shape(maxLength=32, pattern=DURATION)]
+Duration = Annotated[str, worded(DURATION, "this is not a duration: write it as in 90s, 1h30m, 500ms or 2d", 32)]
 """As in 90s, 1h30m, 500ms, 2d."""
-
-Template = Annotated[Raw, shape(type="object", x_kubernetes_preserve_unknown_fields=True)]
-"""A pod template, kept as the JSON it came in; decoded by who needs it (`usher.api.codec.template_of`)."""
-
-NO_TEMPLATE: Final = Raw(b"{}")
 
 ATOMIC: Final = {"x-kubernetes-map-type": "atomic"}
 """A struct that has one owner in server-side apply, as a whole."""
