@@ -170,7 +170,8 @@ class Jobs:
     )
     pause_settle_ms: int = setting(
         2_000,
-        "A released job must be seen suspended for this long before that counts as paused by its owner.",
+        "A job that is suspended before its controller was seen to start it counts as stopped after this long: pods "
+        "may still come.",
         duration(),
     )
 

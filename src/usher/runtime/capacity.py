@@ -1,0 +1,146 @@
+"""What the nodes offer: from Node objects to the engine's `CapacityChanged`, and only when it differs.
+
+Two sums. `amounts` is what may be admitted: ready, schedulable nodes, at once. `shared` is what shares are computed
+from: it keeps what a node has lost (NotReady, cordoned, deleted, or a device that its kubelet does not report just now)
+for a grace time, so that a node that flaps costs nobody what it runs. Time is an argument; `next_ms` says when to look
+again. The manager feeds it from the informer of nodes.
+
+A node counts unless it is cordoned, not Ready, or has a taint that says that nothing new should come (`CLOSED`). Other
+taints set a node apart for those that tolerate them, as with GPUs, so they count: the queue cannot know who does.
+Everything that a node offers counts, `pods` too: nobody asks for it today, and a limit on it is then a real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from usher.core.amounts import Amounts, parse_amounts, raise_to
+from usher.core.events import CapacityChanged
+from usher.runtime.objects import NodeObject, Taint
+
+CLOSED: Final = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/out-of-service",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/pid-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "node-role.kubernetes.io/control-plane",
+        "node-role.kubernetes.io/master",
+        "ToBeDeletedByClusterAutoscaler",
+        "karpenter.sh/disrupted",
+    }
+)
+"""Taints of nodes that are no place for jobs: ill, going away, or the cluster's own."""
+
+_REPELS: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+def offered(node: NodeObject) -> dict[str, int]:
+    """What jobs may use of a node now; what is no quantity is left out."""
+    ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    if not ready or node.spec.unschedulable or any(_closes(taint) for taint in node.spec.taints):
+        return {}
+    amounts = parse_amounts(node.status.allocatable, "status.allocatable", [])
+    return {resource: amount for resource, amount in amounts.items() if amount}
+
+
+def _closes(taint: Taint) -> bool:
+    return taint.key in CLOSED and taint.effect in _REPELS
+
+
+@dataclass(slots=True)
+class _Node:
+    """One node, also for a while after it has gone."""
+
+    offers: dict[str, int] = field(default_factory=dict)
+    lost: list[tuple[int, dict[str, int]]] = field(default_factory=list)
+    """Until when it counts for shares, and what it offered; earliest first."""
+    shared: dict[str, int] = field(default_factory=dict)
+    """The larger of what it offers and what it lost, per resource."""
+
+    def settle(self, now_ms: int) -> None:
+        """Forget what was lost too long ago."""
+        while self.lost and self.lost[0][0] <= now_ms:
+            self.lost.pop(0)
+        self.shared = dict(self.offers)
+        for _, amounts in self.lost:
+            raise_to(self.shared, amounts)
+
+
+class Capacity:
+    """The sums over all nodes, kept up to date node by node."""
+
+    def __init__(self, grace_ms: int) -> None:
+        self._grace_ms = grace_ms
+        self._nodes: dict[str, _Node] = {}
+        self._losing: dict[str, _Node] = {}
+        """Those with a loss that is not forgotten yet."""
+        self._amounts: dict[str, int] = {}
+        self._shared: dict[str, int] = {}
+        self._told: CapacityChanged | None = None
+
+    def node_changed(self, node: NodeObject, now_ms: int) -> None:
+        """A node appeared or changed."""
+        self._set(node.metadata.name, offered(node), now_ms)
+
+    def node_gone(self, name: str, now_ms: int) -> None:
+        """A node was deleted; it may come back under its name."""
+        self._set(name, {}, now_ms)
+
+    def take(self, now_ms: int) -> CapacityChanged | None:
+        """What the engine must be told; None: what it was told last still holds. The first answer is never None."""
+        for name, node in list(self._losing.items()):
+            if node.lost[0][0] <= now_ms:
+                self._settle(name, node, now_ms)
+        amounts, shared = dict(self._amounts), dict(self._shared)
+        change = CapacityChanged(amounts, None if shared == amounts else shared)
+        if change == self._told:
+            return None
+        self._told = change
+        return change
+
+    @property
+    def next_ms(self) -> int | None:
+        """When `take` may have an answer though no node changes; None: never."""
+        return min((node.lost[0][0] for node in self._losing.values()), default=None)
+
+    def _set(self, name: str, offers: dict[str, int], now_ms: int) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = _Node()
+        elif offers == node.offers:
+            return
+        before = node.offers
+        if self._grace_ms and any(offers.get(resource, 0) < amount for resource, amount in before.items()):
+            node.lost.append((now_ms + self._grace_ms, before))
+        _replace(self._amounts, before, offers)
+        node.offers = offers
+        self._settle(name, node, now_ms)
+
+    def _settle(self, name: str, node: _Node, now_ms: int) -> None:
+        before = node.shared
+        node.settle(now_ms)
+        _replace(self._shared, before, node.shared)
+        if node.lost:
+            self._losing[name] = node
+        else:
+            self._losing.pop(name, None)
+            if not node.offers:
+                del self._nodes[name]
+
+
+def _replace(total: dict[str, int], before: Amounts, after: Amounts) -> None:
+    """Put one node's new amounts in the place of its old ones; what becomes zero is dropped."""
+    for resource in {**before, **after}:
+        amount = total.get(resource, 0) - before.get(resource, 0) + after.get(resource, 0)
+        if amount:
+            total[resource] = amount
+        else:
+            total.pop(resource, None)
