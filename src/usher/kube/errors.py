@@ -134,11 +134,7 @@ class ConnectionLost(KubeError):
 
 class _Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     causes: tuple[Cause, ...] | None = None
-    retry_after_seconds: float = 0
-
-
-class _ListMeta(msgspec.Struct, frozen=True, kw_only=True):
-    continue_: str = msgspec.field(default="", name="continue")
+    retry_after_seconds: float | None = None
 
 
 class _Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

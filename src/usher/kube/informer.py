@@ -89,7 +89,11 @@ class Informer(Generic[T]):
         assert self._group is not None
         assert self._task is not None
         self._task.cancel()
-        await self._group.__aexit__(kind, error, trace)
+        try:
+            await self._group.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            if group.exceptions != (error,):  # what the body raised goes on as it is
+                raise
 
     def listen(self, listener: Listener[T]) -> None:
         """Call `listener` with what changes, at once; first with everything there is. It must be quick."""

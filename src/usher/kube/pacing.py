@@ -3,10 +3,10 @@
 Chance and the clock are handed in, so a test decides both.
 """
 
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Pacing:
     hurry_s: int = 3
     """How long a watch lasts that is made to get a bookmark: the server sends one 2 s before the end."""
     clock: Callable[[], float] = time.monotonic
-    random: random.Random = field(default_factory=random.Random, repr=False)
+    random: Random = field(default_factory=Random, repr=False)
 
     def watch_timeout_s(self) -> int:
         """How long the next watch may last."""
