@@ -125,3 +125,67 @@ def test_restarts_at_every_moment_end_in_the_same_state() -> None:
     assert with_restarts.running == without.running
     assert with_restarts.waiting == without.waiting
     assert sorted(with_restarts.evictions) == sorted(without.evictions)
+
+
+def test_a_restart_does_not_make_an_overtaken_unit_wait_anew() -> None:
+    """a/big was overtaken for nine minutes when the engine was lost: room is kept for it one minute later."""
+    play = Harness(*tenant("a"), cpu=10)
+    play.submit(unit("a/runs", cpu=5))
+    play.submit(unit("a/big", cpu=8))
+    play.submit(unit("a/small", cpu=1))
+    play.advance(9 * 60)
+
+    play.restart()
+
+    play.advance(59)
+    assert play.nominated == []
+    play.advance(1)
+    assert play.nominated == ["a/big"]
+
+
+def test_a_unit_whose_time_came_while_nobody_was_there_has_room_kept_at_once() -> None:
+    play = Harness(*tenant("a"), cpu=10)
+    play.submit(unit("a/runs", cpu=5))
+    play.submit(unit("a/big", cpu=8))
+    play.submit(unit("a/small", cpu=1))
+    play.now_ms += 3_600_000
+
+    play.restart()
+
+    assert play.nominated == ["a/big"]
+
+
+def test_who_has_started_is_overtaken_no_longer_after_a_restart_either() -> None:
+    play = Harness(*tenant("a"), *tenant("b"), cpu=10)
+    play.submit(unit("a/runs", cpu=5))
+    play.submit(unit("a/big", cpu=8))
+    play.submit(unit("a/small", cpu=1))
+    play.advance(60)
+    play.finish("a/runs")
+    assert play.running == ["a/big", "a/small"]
+    play.submit(unit("b/owner", cpu=5))
+    assert play.waiting == ["a/big"], "evicted, it waits anew"
+
+    play.restart()
+    play.advance(3_600)
+
+    assert play.nominated == []
+
+
+def test_a_restart_keeps_the_long_protection_of_a_unit_that_was_overtaken() -> None:
+    play = Harness(*tenant("a"), *tenant("b"), settings=Settings(reserve_after_ms=60_000), cpu=10)
+    play.submit(unit("a/runs", cpu=5))
+    play.submit(unit("a/big", cpu=8))
+    play.submit(unit("a/small", cpu=1))
+    play.advance(60)
+    play.finish("a/runs", "a/small")
+    assert play.running == ["a/big"]
+    play.submit(unit("b/owner", cpu=5))
+    play.advance(30)
+
+    play.restart()
+
+    play.advance(29)
+    assert play.evictions == []
+    play.advance(1)
+    assert play.evictions == ["a/big"], "protected as long as without the restart, and no longer"

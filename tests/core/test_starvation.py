@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usher.core.model import Settings
+from usher.core.model import Settings, StopPolicy
 from usher.testing.builders import queue, quota, tenant, unit
 from usher.testing.harness import Harness
 
@@ -210,3 +210,33 @@ def test_a_release_wakes_units_that_could_backfill() -> None:
 
     assert "a/brief" in play.running
     assert play.nominated == ["a/big"]
+
+
+def test_a_unit_that_was_set_aside_when_its_time_came_is_not_forgotten() -> None:
+    """Its queue was on hold at that moment; afterwards it was overtaken for ever."""
+    play = overtaken()
+    play.advance(5 * MINUTE)
+    play.apply(queue("a/a", quota="a", stop=StopPolicy.HOLD))
+    play.advance(30 * MINUTE)
+    assert play.nominated == []
+
+    play.apply(queue("a/a", quota="a"))
+
+    assert play.nominated == ["a/big"]
+    play.submit(unit("a/again", cpu=1))
+    assert "a/again" not in play.running
+
+
+def test_a_unit_that_waits_for_its_turn_to_have_room_kept_is_not_forgotten_when_its_owner_edits_it() -> None:
+    play = Harness(*tenant("a"), cpu=10)
+    play.submit(unit("a/runs", cpu=5))
+    play.submit(unit("a/big1", cpu=8))
+    play.submit(unit("a/big2", cpu=9))
+    play.submit(unit("a/small", cpu=1))
+    play.advance(11 * MINUTE)
+    assert play.nominated == ["a/big1"]
+
+    play.apply(unit("a/big2", cpu=9, labels={"team": "x"}))
+    play.delete("a/big1")
+
+    assert play.nominated == ["a/big2"]

@@ -21,6 +21,8 @@ class Admit:
     generation: int
     quota: str
     grants: tuple[Grant, ...]
+    protected_ms: int = 0
+    """Nobody takes it back before this time; 0: anybody may at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Reserve:
     quota: str
     grants: tuple[Grant, ...]
     checks: tuple[str, ...]
+    protected_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,17 @@ class Nominate:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteOvertaken:
+    """Store since when this waiting unit is overtaken; Admit, Reserve and Grow clear it.
+
+    Only a restart reads it: it may be written late, together with whatever else is written of the unit.
+    """
+
+    key: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class SetPhase:
     """Write the unit's phase and cause; quota is reserved if and only if the phase holds quota."""
 
@@ -93,4 +107,4 @@ class WakeAt:
     at_ms: int
 
 
-Command = Admit | Reserve | Grow | Shrink | Evict | Nominate | SetPhase | WakeAt
+Command = Admit | Reserve | Grow | Shrink | Evict | Nominate | NoteOvertaken | SetPhase | WakeAt

@@ -64,7 +64,8 @@ class Lifecycle:
         }
         if unit.checks:
             unit.phase = after(unit.phase, Cause.QUOTA_RESERVED)
-            world.out.append(Reserve(unit.key, unit.generation, leaf.name, unit.grants, tuple(unit.checks)))
+            kept_ms, checks = self._protection(unit), tuple(unit.checks)
+            world.out.append(Reserve(unit.key, unit.generation, leaf.name, unit.grants, checks, kept_ms))
             self._remind(world.settings.check_timeout_ms, "check", unit)
         else:
             unit.phase = after(unit.phase, Cause.ADMITTED)
@@ -85,9 +86,13 @@ class Lifecycle:
     def _start(self, unit: UnitState) -> None:
         world = self._world
         world.started.add(unit.key)
-        world.out.append(Admit(unit.key, unit.generation, unit.charged_to, unit.grants))
+        kept_ms = self._protection(unit)
+        world.out.append(Admit(unit.key, unit.generation, unit.charged_to, unit.grants, kept_ms))
         self._remind(world.settings.start_timeout_ms, "start", unit)
         self.time_execution(unit)
+
+    def _protection(self, unit: UnitState) -> int:
+        return unit.protected_ms if unit.protected_ms > self._world.now_ms else 0
 
     def time_execution(self, unit: UnitState) -> None:
         """Look again when its execution time is over."""

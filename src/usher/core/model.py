@@ -179,7 +179,7 @@ class Stored:
     grants: tuple[Grant, ...] = ()
     """Not empty: quota is reserved for these, or pods of the job are alive."""
     quota: str = ""
-    """The quota that was charged."""
+    """The quota that was charged; empty: the one it belongs to now (it ran before Usher came)."""
     evicting: str = ""
     """The cause, if it was told to stop and its pods may still be there."""
     admitted_ms: int = 0
@@ -192,6 +192,10 @@ class Stored:
     inactive: str = ""
     """Why it does not take part (a check rejected it, its execution time is used up); cleared by its owner."""
     nomination: Nomination | None = None
+    overtaken_ms: int = -1
+    """Since when units after it in the order go past it while it waits; -1: none did."""
+    protected_ms: int = 0
+    """Until when nobody takes it back; 0: not protected, or no longer than the setting says."""
     has_run: bool = False
     checks: Mapping[str, CheckState] = field(default_factory=dict)
 

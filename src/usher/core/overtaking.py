@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
+from usher.core.commands import NoteOvertaken
 from usher.core.lanes import Group, Lane
 from usher.core.ledger import Node
 from usher.core.lifecycle import Lifecycle
@@ -37,16 +38,18 @@ class Overtaking:
             unit.nomination.node for unit in world.nominated.values() if unit.nomination and not unit.nomination.claimed
         }
         for unit in sorted(world.overdue.values(), key=lambda unit: (unit.overtaken_ms, unit.order[-4:])):
-            stopped = unit.blocked
-            if unit.group is None or stopped is None or not stopped.resource or stopped.node in taken:
+            leaf = unit.leaf
+            if unit.group is None or leaf is None:
+                continue
+            stopped = unit.blocked or world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
+            if stopped is None or not stopped.resource or stopped.node in taken:
                 continue
             node = world.ledger.nodes.get(stopped.node, world.ledger.root)
             if unit.group.lane.blocks and unit.group.top() is not unit:
                 continue
             taken.add(stopped.node)
             self._lifecycle.nominate(unit, node, claimed=False)
-            assert unit.leaf is not None
-            world.ledger.released.update(dict.fromkeys(unit.leaf.path))  # for those who could be gone before it starts
+            world.ledger.released.update(dict.fromkeys(leaf.path))  # for those who could be gone before it starts
 
     def backfills(self, unit: UnitState) -> bool:
         """It is sure to be gone before the units for which room is kept could start."""
@@ -135,7 +138,7 @@ class Overtaking:
         delay_ms = self.reserve_after(unit)
         if delay_ms > 0:
             world.remind(world.now_ms + delay_ms, "overtaken", unit.key)
+            world.out.append(NoteOvertaken(unit.key, world.now_ms))
 
     def reserve_after(self, unit: UnitState) -> int:
-        chosen = unit.queue.spec.reserve_after_ms if unit.queue is not None else None
-        return self._world.settings.reserve_after_ms if chosen is None else chosen
+        return self._world.reserve_after_ms(unit)

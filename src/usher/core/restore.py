@@ -28,6 +28,9 @@ def restore(world: World, lifecycle: Lifecycle, unit: UnitState, stored: Stored)
     if stored.phase is Phase.TIMEOUT_BACKOFF:
         unit.not_before_ms = stored.requeue_at_ms
         world.remind(stored.requeue_at_ms, "backoff", unit.key, unit.generation)
+    if stored.overtaken_ms >= 0:
+        unit.overtaken_ms = stored.overtaken_ms
+        world.restored.append(unit)
     if stored.grants:
         _hold(world, lifecycle, unit, stored)
     elif stored.phase in HOLDING:
@@ -46,7 +49,7 @@ def _hold(world: World, lifecycle: Lifecycle, unit: UnitState, stored: Stored) -
     unit.grants, unit.charged_to = stored.grants, stored.quota
     unit.charged = granted_amounts(unit.spec, stored.grants)
     unit.checks = dict(stored.checks)
-    unit.protected_ms = stored.admitted_ms + settings.protected_ms
+    unit.protected_ms = max(stored.protected_ms, stored.admitted_ms + settings.protected_ms)
     if stored.phase not in HOLDING:
         unit.phase = Phase.DEQUEUED
     if stored.evicting:
@@ -58,7 +61,8 @@ def _hold(world: World, lifecycle: Lifecycle, unit: UnitState, stored: Stored) -
         world.remind(stored.admitted_ms + settings.start_timeout_ms, "start", unit.key, unit.generation)
     if unit.phase is not Phase.RESERVED:
         lifecycle.time_execution(unit)
-    world.restored.append(unit)
+    if stored.overtaken_ms < 0:
+        world.restored.append(unit)
     world.books.reserve(unit.spec, unit.charged)
 
 
@@ -74,7 +78,11 @@ def go_on(world: World, lifecycle: Lifecycle) -> None:
         world.out.append(Nominate(key, None))
     world.stale_nominations.clear()
     for unit in world.restored:
-        if world.units.get(unit.key) is not unit or not unit.grants:
+        if world.units.get(unit.key) is not unit:
+            continue
+        if unit.overtaken_ms >= 0 and (delay_ms := world.reserve_after_ms(unit)) > 0:
+            world.remind(unit.overtaken_ms + delay_ms, "overtaken", unit.key)
+        if not unit.grants:
             continue
         if unit.evicting is not None:
             world.out.append(Evict(unit.key, unit.generation, unit.evicting))

@@ -212,8 +212,20 @@ class World:
         group = lane.group_for(unit, apart=bool(self.plugins.filters))
         group.add(unit)
         self.waiting += 1
+        if unit.overtaken_ms >= 0:
+            self._join_overtaken(unit)
         if group.park is None or group.top() is unit:
             self.open_group(group)
+
+    def _join_overtaken(self, unit: UnitState) -> None:
+        """It takes part again, and its time may have come while it did not."""
+        if 0 < self.reserve_after_ms(unit) <= self.now_ms - unit.overtaken_ms:
+            self.overdue[unit.key] = unit
+
+    def reserve_after_ms(self, unit: UnitState) -> int:
+        """How long it may be overtaken before room is kept for it; 0: for ever."""
+        chosen = unit.queue.spec.reserve_after_ms if unit.queue is not None else None
+        return self.settings.reserve_after_ms if chosen is None else chosen
 
     def open_group(self, group: Group) -> None:
         """To be tried in the coming contest, whatever is free."""

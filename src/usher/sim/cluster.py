@@ -114,6 +114,7 @@ class Simulation:
             c.Shrink: self._on_shrink,
             c.Evict: self._on_evict,
             c.Nominate: self._on_nominate,
+            c.NoteOvertaken: lambda _command: None,
             c.SetPhase: lambda _command: None,
             c.WakeAt: self._on_wake_at,
         }

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from usher.core import commands as c
 from usher.core import events as e
-from usher.core.model import CheckState, Stored, Unit
-from usher.core.phases import FINISHED, HOLDING, Phase
+from usher.core.model import Stored, Unit
+from usher.core.phases import FINISHED
+from usher.core.written import written
 
 
 class Store:
@@ -39,51 +40,12 @@ class Store:
             case e.UnitShrunk(key, _, grants) if key in self.past and self.past[key].grants:
                 self.past[key] = replace(self.past[key], grants=grants)
             case e.CheckAnswered(key, check, state) if key in self.past and check in self.past[key].checks:
-                self._change(key, checks={**self.past[key].checks, check: state})
+                self.past[key] = replace(self.past[key], checks={**self.past[key].checks, check: state})
             case e.UnitReady(key) if key in self.past:
                 self.past[key] = replace(self.past[key], has_run=True)
             case _:
                 pass
 
     def carry_out(self, command: c.Command, now_ms: int) -> None:
-        match command:
-            case c.Admit() | c.Reserve():
-                phase = Phase.DEQUEUED if isinstance(command, c.Admit) else Phase.RESERVED
-                self._change(
-                    command.key,
-                    phase=phase,
-                    grants=command.grants,
-                    quota=command.quota,
-                    generation=command.generation,
-                    admitted_ms=now_ms,
-                    nomination=None,
-                    evicting="",
-                )
-                if isinstance(command, c.Reserve):
-                    self._change(command.key, checks=dict.fromkeys(command.checks, CheckState.PENDING))
-            case c.Grow(key, _, grants):
-                self._change(key, grants=grants)
-            case c.Evict(key, _, cause):
-                self._change(key, evicting=cause.value)
-            case c.Nominate(key, nomination):
-                self._change(key, nomination=nomination)
-            case c.SetPhase(key, phase, _, retries, requeue_at_ms, inactive):
-                self._change(key, phase=phase, retries=retries, requeue_at_ms=requeue_at_ms, inactive=inactive)
-                if phase not in HOLDING and key in self.past:
-                    before = self.past[key]
-                    ran_ms = now_ms - before.admitted_ms if before.grants else 0
-                    self._change(
-                        key,
-                        grants=(),
-                        checks={},
-                        evicting="",
-                        generation=before.generation + 1,
-                        evictions=before.evictions + bool(before.evicting),
-                        ran_ms=before.ran_ms + ran_ms,
-                    )
-            case _:
-                pass
-
-    def _change(self, key: str, **fields: object) -> None:
-        if key in self.specs:
-            self.past[key] = replace(self.past.get(key, Stored()), **fields)  # type: ignore[arg-type]
+        if not isinstance(command, c.WakeAt) and command.key in self.specs:
+            self.past[command.key] = written(self.past.get(command.key, Stored()), command, now_ms)

@@ -53,7 +53,7 @@ def within_limits(
         reserved = record.phase is Phase.RESERVED and not record.evicting and record.grants == command.grants
         if isinstance(command, Admit) and reserved:
             continue  # it fitted when its quota was reserved
-        quota = record.quota if isinstance(command, Grow) else command.quota
+        quota = record.past.quota if isinstance(command, Grow) else command.quota
         asked = amounts(record, command.grants)
         if isinstance(command, Grow):
             subtract(asked, amounts(record, record.held()))
@@ -62,7 +62,7 @@ def within_limits(
             holders: dict[str, dict[str, int]] = {}
             for other in records.values():
                 promised = coming.get(other.key, ()) if other.succeeded is None else ()
-                charged = command.quota if other is record and not isinstance(command, Grow) else other.quota
+                charged = command.quota if other is record and not isinstance(command, Grow) else other.past.quota
                 if node in path(charged, quotas) or other is record:
                     holders[other.key] = amounts(other, larger(other.held(), promised))
                     add(used, holders[other.key])
@@ -87,8 +87,8 @@ def settled(engine: Engine, records: Mapping[str, Record]) -> None:
             raise BrokenError(f"{key}: the engine says {view.phase!r}, the store {phase!r}")
         if not ended and dict(_counts(view.grants)) != dict(_counts(record.grants)):
             raise BrokenError(f"{key}: the engine granted {view.grants}, the store has {record.grants}")
-        if not ended and view.nominated != (record.nomination is not None):
-            raise BrokenError(f"{key}: nominated {view.nominated}, the store has {record.nomination}")
+        if not ended and view.nominated != (record.past.nomination is not None):
+            raise BrokenError(f"{key}: nominated {view.nominated}, the store has {record.past.nomination}")
         if record.pods and record.phase not in HOLDING:
             raise BrokenError(f"{key}: pods {record.pods} in phase {record.phase!r}")
     strangers = [unit for unit in engine.world.units if unit not in records]

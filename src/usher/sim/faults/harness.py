@@ -206,11 +206,11 @@ class Harness:
                 self._evict(command, record)
             case c.Shrink():
                 self._shrink(command, record)
-            case c.Nominate():
+            case c.Nominate() | c.NoteOvertaken():
                 if not record.deleting:
-                    record.nomination = command.nomination
+                    record.write(command, self.now)
             case c.SetPhase():
-                record.write_phase(command)
+                record.write(command, self.now)
             case _:
                 raise checks.BrokenError(f"nobody carries out {command}")
 
@@ -237,13 +237,11 @@ class Harness:
         self.plan(at, answer, process=True)
 
     def _apply(self, command: c.Admit | c.Reserve | c.Grow, record: Record) -> None:
+        record.write(command, self.now)
         if isinstance(command, c.Grow):
-            record.grants = record.pods = command.grants
-            record.nomination = None
+            record.pods = command.grants
             record.grown += 1
-            return
-        record.write_admission(command, self.now)
-        if isinstance(command, c.Reserve):
+        elif isinstance(command, c.Reserve):
             for check in command.checks:
                 self._ask(record, check)
         else:
@@ -260,7 +258,7 @@ class Harness:
         def answer() -> None:
             same = self.records.get(record.key) is record and record.uid == uid and record.generation == generation
             if same and record.phase is Phase.RESERVED and not record.evicting:
-                record.checks[check] = state
+                record.change(checks={**record.past.checks, check: state})
                 self.tell(e.CheckAnswered(record.key, check, state), record.key)
 
         self.plan(self.later(), answer)
@@ -304,16 +302,15 @@ class Harness:
         self.plan(at_ms, act)
 
     def _evict(self, command: c.Evict, record: Record) -> None:
-        if command.generation >= record.generation and record.grants:
-            record.evicting = command.cause.value
+        record.write(command, self.now)
         if not record.pods:
             self.tell(e.UnitStopped(command.key, command.generation), command.key)
             if record.evicting:
-                record.pods_gone(self.now)
+                record.pods_gone()
             return
 
         def gone() -> None:
-            record.pods_gone(self.now)
+            record.pods_gone()
             self.tell(e.UnitStopped(command.key, command.generation), command.key)
 
         self._of_spell(record, self.later(), gone)
@@ -327,7 +324,8 @@ class Harness:
 
         def gone() -> None:
             if not record.evicting:
-                record.grants = record.pods = command.grants
+                record.pods = command.grants
+                record.change(grants=command.grants)
                 self.tell(e.UnitShrunk(command.key, command.generation, command.grants), command.key)
 
         self._of_spell(record, self.later(), gone)

@@ -156,7 +156,8 @@ class _Course:
             return
         left = tuple(Grant(grant.pod_set, self.rng.randint(0, grant.count)) for grant in record.pods)
         if any(grant.count for grant in left):
-            record.pods = record.grants = left
+            record.pods = left
+            record.change(grants=left)
             self.harness.tell(e.UnitShrunk(record.key, record.generation, left), record.key)
 
     def _unready(self) -> None:
@@ -174,8 +175,8 @@ class _Course:
 
     def _reactivate(self) -> None:
         for record in self.harness.records.values():
-            if record.inactive and record.succeeded is None:
-                record.inactive, record.ran_ms = "", 0
+            if record.past.inactive and record.succeeded is None:
+                record.change(inactive="", ran_ms=0)
                 self.harness.tell(e.UnitReactivated(record.key), record.key)
 
     def _change_quota(self) -> None:
