@@ -104,6 +104,8 @@ class Delivery(Generic[T]):
                 return self._look_because(None, error) if self.doubt else Exists(error)
             case errors.Conflict():
                 return self._judge_conflict(error)
+            case errors.Invalid() if self.write.uid and any(cause.field == "metadata.uid" for cause in error.causes):
+                return Vanished(error)  # a patch that names another uid is called invalid, not a conflict
             case errors.Throttled():
                 return Again(Cause.THROTTLED, error)
             case errors.Unauthorized():

@@ -53,7 +53,8 @@ class Answer:
         """The Status object."""
         answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message}
         reason = self.reason or REASONS.get(self.status, "Unknown")
-        return {**answer, "reason": reason, "code": self.status, "details": {"retryAfterSeconds": self.retry_after}}
+        details = {} if self.retry_after is None else {"retryAfterSeconds": self.retry_after}
+        return {**answer, "reason": reason, "code": self.status, "details": details}
 
 
 @dataclass(frozen=True)
