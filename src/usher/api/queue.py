@@ -30,8 +30,6 @@ from usher.api.shapes import (
 from usher.core.model import StopPolicy
 
 POLICY_WORDS: Final = "this is not the name of a queue policy: FIFO, Priority, PriorityBlocking, Block or a plug-in"
-    "this is not the name of a queue policy: there are FIFO, Priority, PriorityBlocking (or Block), and your plug-ins"
-)
 
 
 class AdmissionCheckWithSelector(Api, frozen=True, kw_only=True):
