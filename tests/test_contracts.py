@@ -26,6 +26,7 @@ OURS = {
     "devcluster": {"devcluster"},
     "kube": {"kube"},
     "settings": {"core"},
+    "quotas": {"core", "api"},
 }
 """Packages that may import only these of ours."""
 

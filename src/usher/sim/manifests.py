@@ -14,11 +14,12 @@ from typing import Final, TypeVar
 from usher.core.amounts import Amounts
 from usher.core.events import CapacityChanged, Event, QueueChanged, QueueGone, QuotaChanged, QuotaGone
 from usher.core.model import Queue, Quota
+from usher.quotas.placing import cycle
 from usher.sim import capacity, documents
 from usher.sim.jobs import JobReader
 from usher.sim.objects import API_VERSION, GROUP, SYSTEM_NAMESPACE, Manifest, collected, manifest
 from usher.sim.problems import Problems
-from usher.sim.queues import cycle, policy_names, read_queue, read_quota
+from usher.sim.queues import policy_names, read_queue, read_quota
 from usher.sim.scenario import Answers, Scenario, Work
 
 KINDS: Final = {

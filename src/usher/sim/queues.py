@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from usher.core.amounts import field_path, format_amount
-from usher.core.model import ROOT, Check, Queue, Quota, Requirement, StopPolicy
+from usher.core.amounts import field_path
+from usher.core.model import ROOT, Check, Queue, Quota, StopPolicy
 from usher.policies.registry import ALIASES, PluginError, queue_policies
+from usher.quotas.placing import above_max
+from usher.quotas.source import selected
 from usher.sim.fields import Fields
 from usher.sim.objects import SYSTEM_NAMESPACE, Manifest
 from usher.sim.problems import BadInputError
@@ -17,11 +19,6 @@ CHECKS_MAX: Final = 8
 
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 """Every namespace of the scenario, with its labels."""
-
-
-def selected(selector: tuple[Requirement, ...], namespaces: NamespaceLabels) -> frozenset[str]:
-    """The namespaces whose labels a selector matches."""
-    return frozenset(name for name, labels in namespaces.items() if all(line.matches(labels) for line in selector))
 
 
 def policy_names() -> tuple[str, ...]:
@@ -81,10 +78,8 @@ def read_quota(manifest: Manifest, namespaces: NamespaceLabels) -> Quota:
         lends=spec.flag("lendable", True),
         namespaces=chosen if selector is None else chosen | selected(selector, namespaces),
     )
-    for resource, least in quota.min.items():
-        if resource in quota.max and least > quota.max[resource]:
-            low, high = format_amount(resource, least), format_amount(resource, quota.max[resource])
-            manifest.errors.append(f"{field_path('spec.min', resource)}: {low} is above spec.max, {high}")
+    for resource, why in above_max(quota.min, quota.max):
+        manifest.errors.append(f"{field_path('spec.min', resource)}: {why}")
     spec.refuse_others()
     return quota
 
@@ -93,22 +88,6 @@ def priority_of_class(spec: Fields, classes: Mapping[str, int]) -> int | None:
     """The value of the PriorityClass that is named; None if none is, or it is not there."""
     name = spec.text("priorityClassName")
     return classes.get(name) if name else None
-
-
-def cycle(parents: Mapping[str, str]) -> list[str]:
-    """The first cycle in a map from child to parent, as the names on it with the first one repeated; else nothing."""
-    clear: set[str] = set()
-    for start in sorted(parents):
-        trail: dict[str, None] = {}
-        name = start
-        while name in parents and name not in clear:
-            if name in trail:
-                names = list(trail)
-                return [*names[names.index(name) :], name]
-            trail[name] = None
-            name = parents[name]
-        clear.update(trail)
-    return []
 
 
 def _checks(spec: Fields) -> tuple[Check, ...]:
