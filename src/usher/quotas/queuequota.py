@@ -38,6 +38,7 @@ class QueueQuotas:
     kind: Final = "QueueQuota"
 
     def __init__(self) -> None:
+        self.revision = 0
         self._kept: dict[str, _Kept] = {}
         self._selecting: dict[str, _Kept] = {}
         self._namespaces: dict[str, Labels] = {}
@@ -53,13 +54,13 @@ class QueueQuotas:
         self._selecting.pop(name, None)
         if kept.selector is not None:
             self._selecting[name] = kept
-        self._put(name, kept)
+        self._put(name, kept.quota)
 
     def gone(self, name: str) -> None:
         """A QueueQuota was deleted."""
         self._kept.pop(name, None)
         self._selecting.pop(name, None)
-        self._nodes.pop(name, None)
+        self._put(name, None)
 
     def namespace_changed(self, name: str, labels: Labels) -> None:
         if self._namespaces.get(name) == labels:
@@ -89,13 +90,14 @@ class QueueQuotas:
         if node is not None and belongs != (namespace in node.namespaces):
             changed = node.namespaces | {namespace} if belongs else node.namespaces - {namespace}
             kept.quota = replace(node, namespaces=changed)
-            self._put(quota, kept)
+            self._put(quota, kept.quota)
 
-    def _put(self, name: str, kept: _Kept) -> None:
-        if kept.quota is None:
+    def _put(self, name: str, quota: Quota | None) -> None:
+        self.revision += 1
+        if quota is None:
             self._nodes.pop(name, None)
         else:
-            self._nodes[name] = kept.quota
+            self._nodes[name] = quota
 
 
 def read(found: QueueQuota, namespaces: Mapping[str, Labels]) -> _Kept:

@@ -26,6 +26,8 @@ class QuotaTree:
     def __init__(self, *sources: QuotaSource) -> None:
         self.sources = sources
         self._told: dict[str, Quota] = {}
+        self._seen: list[int] = []
+        """The revisions of the sources when they were last compared."""
 
     def namespace_changed(self, name: str, labels: Labels) -> None:
         for source in self.sources:
@@ -45,6 +47,10 @@ class QuotaTree:
 
     def take(self) -> list[QuotaChanged | QuotaGone]:
         """What changed since it was last asked, by name."""
+        revisions = [source.revision for source in self.sources]
+        if revisions == self._seen:
+            return []
+        self._seen = revisions
         now, told = self.quotas(), self._told
         events: list[QuotaChanged | QuotaGone] = [QuotaGone(name) for name in sorted(told) if name not in now]
         events.extend(
