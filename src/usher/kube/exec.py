@@ -122,7 +122,10 @@ class ExecRunner:
             Pem(data=pem.encode(), field=f"{plugin.source}: status.{name}") if pem else None
             for pem, name in zip(pair, ("clientCertificateData", "clientKeyData"), strict=True)
         )
-        return ExecCredential(status.token, certificate, key, status.expiration_timestamp)
+        expires = status.expiration_timestamp
+        if expires is not None and expires.tzinfo is None:
+            expires = expires.replace(tzinfo=datetime.UTC)
+        return ExecCredential(status.token, certificate, key, expires)
 
     def _failure(self, text: str) -> ConfigError:
         hint = self._plugin.install_hint.strip()
