@@ -20,7 +20,7 @@ from usher.sim.progress import ProgressBar
 from usher.sim.report import document, html, text
 from usher.sim.runs import run_all
 from usher.sim.scenario import Scenario
-from usher.sim.traces.files import load_nodes, load_trace
+from usher.sim.traces.files import TIME_LIMITS, load_nodes, load_trace
 from usher.sim.traces.tenants import BY
 
 BAD_INPUT = 2
@@ -57,6 +57,13 @@ class Duration(click.ParamType[int]):
 @click.option("--trace", metavar="FILE", help="A Standard Workload Format log or an Alibaba GPU pod list.")
 @click.option("--nodes", metavar="FILE", help="An Alibaba GPU node list: the capacity.")
 @click.option("--tenants", type=click.Choice(BY), help="What is a tenant of the trace.")
+@click.option(
+    "--time-limits",
+    type=click.Choice(TIME_LIMITS),
+    default="requested",
+    show_default=True,
+    help="What a job of the trace may run at most: what it requested, just its run time, or without limit.",
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs of the trace.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML report too.")
@@ -73,6 +80,7 @@ def simulate(
     trace: str | None,
     nodes: str | None,
     tenants: str | None,
+    time_limits: str,
     limit: int | None,
     output: str,
     html_file: Path | None,
@@ -85,7 +93,8 @@ def simulate(
     appears and how long a job runs are annotations: sim.usher.dev/arrives: 10s, sim.usher.dev/runs-for: 5m.
     """
     try:
-        scenario = _scenario(files, capacity, runs_for, trace, nodes, tenants, limit)
+        traced = Trace(trace, tenants, time_limits, limit) if trace is not None else None
+        scenario = _scenario(files, capacity, runs_for, traced, nodes)
         click.echo(text.lines_of(scenario.notes), err=True, nl=False)
         outcomes = _outcomes(scenario, share, changes, Limits(until, grace), check)
     except BadInputError as error:
@@ -108,10 +117,8 @@ def _scenario(
     files: Sequence[str],
     capacity: str | None,
     runs_ms: int,
-    trace: str | None,
+    trace: Trace | None,
     nodes: str | None,
-    tenants: str | None,
-    limit: int | None,
 ) -> Scenario:
     """Everything that is read, with every error of every part."""
     errors: list[str] = []
@@ -124,7 +131,7 @@ def _scenario(
         offered = _tried(lambda: parse_capacity(capacity), errors)
     elif nodes is not None:
         offered = _tried(lambda: load_nodes(nodes), errors)
-    traced = _tried(lambda: load_trace(trace, tenants, limit, offered), errors) if trace is not None else None
+    traced = _tried(lambda: trace.load(offered), errors) if trace is not None else None
     if errors and not files:
         raise BadInputError(errors)
     scenario = _tried(lambda: load(files, Defaults(runs_ms, offered), traced), errors)

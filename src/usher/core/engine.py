@@ -13,7 +13,7 @@ from typing import Any
 from usher.core import events as ev
 from usher.core.commands import Command, Nominate, SetPhase, WakeAt
 from usher.core.contest import Contest
-from usher.core.explain import Explanation, explain
+from usher.core.explain import Explanation, explain, reason
 from usher.core.lanes import QueueState
 from usher.core.lifecycle import Lifecycle
 from usher.core.model import CheckState, Grant, Settings, StopPolicy
@@ -466,6 +466,10 @@ class Engine:
 
     def explain(self, key: str) -> Explanation | None:
         return explain(self._world, key)
+
+    def reason(self, key: str) -> tuple[str, str]:
+        """Why a unit waits, in a word and a sentence."""
+        return reason(self._world, key)
 
     def problems(self) -> list[str]:
         """Plug-ins that were disabled, and why."""

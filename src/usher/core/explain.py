@@ -134,6 +134,15 @@ def explain(world: World, key: str) -> Explanation | None:
     )
 
 
+def reason(world: World, key: str) -> tuple[str, str]:
+    """Why a unit waits, in a word and a sentence: what an explanation says first, without the work for the rest."""
+    unit = world.units.get(key)
+    blocked, behind = _obstacle(world, unit) if unit is not None else (None, "")
+    if behind:
+        return "Behind", f"It waits behind {behind}, which must start first."
+    return (blocked.check, render(blocked)) if blocked is not None else ("Waiting", "")
+
+
 def _pods(unit: UnitState) -> tuple[int, int] | None:
     if not unit.growable:
         return None

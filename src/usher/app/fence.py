@@ -1,0 +1,24 @@
+"""The fence around the statuses of units: whatever only the leader writes must carry the leader's epoch."""
+
+from __future__ import annotations
+
+from msgspec.structs import fields
+
+from usher.api.queueunit import QueueUnitStatus
+from usher.app.resources import UNITS
+from usher.kube.fencing import Fence
+
+OTHERS = frozenset({"admissionChecks", "epoch"})
+"""What others may write, and what is compared itself."""
+
+
+def unit_fence(lease_namespace: str, lease_name: str) -> Fence:
+    """Refuses every change to a unit's status by a leader of the past; check controllers are not concerned."""
+    owned = [each.encode_name for each in fields(QueueUnitStatus) if each.encode_name not in OTHERS]
+    changes = [
+        f"(has(object.status.{name}) != has(oldObject.status.{name}) || "
+        f"(has(object.status.{name}) && object.status.{name} != oldObject.status.{name}))"
+        for name in owned
+    ]
+    concerns = f"has(object.status) && (!has(oldObject.status) || {' || '.join(changes)})"
+    return Fence("usher-unit-status", lease_namespace, lease_name, (UNITS,), concerns=concerns)

@@ -1,0 +1,295 @@
+"""The manager as a process: caches that are always warm, an election, and a term of the runtime whenever it is won.
+
+A standby follows every kind and decides nothing. A new leader begins when the server refuses its predecessor's epoch,
+and its caches have reached a read that was made after that; then everything is rebuilt from them. Losing the lease
+ends the term, not the process: the caches stay warm for the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from usher.app.cluster import LiveCluster
+from usher.app.fence import unit_fence
+from usher.app.resources import CLASSES, NAMESPACES, NODES, PODS, QUEUES, QUOTAS, UNITS, resource_of
+from usher.core.engine import Engine
+from usher.jobkinds.base import JobKind
+from usher.jobkinds.registry import kinds_named
+from usher.kube.client import Client
+from usher.kube.config import Config
+from usher.kube.election import Election, Term
+from usher.kube.errors import Forbidden, KubeError, NotFound
+from usher.kube.fencing import status_probe, wait_until_fenced
+from usher.kube.informer import Informer
+from usher.kube.lease import LeaseTimes
+from usher.kube.store import Deleted, Delta
+from usher.kube.writer import Writer, WriterSettings
+from usher.policies.registry import plugins
+from usher.runtime.capacity import Capacity
+from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
+from usher.runtime.manager import Manager, ManagerSettings
+from usher.runtime.objects import EMPTY, JobObject, NodeObject
+from usher.runtime.surroundings import Surroundings
+from usher.settings.tree import Settings
+
+log = logging.getLogger("usher.process")
+
+DRAIN_S = 5.0
+
+
+@dataclass
+class Watched:
+    """One kind that is followed, and what is done with what it brings."""
+
+    informer: Informer[Any]
+    see: Callable[[Any, bool], None]
+
+
+class ManagerProcess:
+    """`async with` starts it; `run` leads whenever it may."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        self.settings = settings
+        self.manager: Manager | None = None
+        self.surroundings: Surroundings | None = None
+        self.writer: Writer | None = None
+        self.election: Election | None = None
+        self._config = config
+        self._kinds: Sequence[JobKind] = kinds_named(settings.jobs.kinds)
+        self._by_name = {f"{kind.group}/{kind.kind}": kind for kind in self._kinds}
+        self._watched: list[Watched] = []
+        self._base = self._reading()
+
+    def client(self) -> Client:
+        return Client(
+            self._config,
+            user_agent="usher-manager",
+            field_manager="usher",
+            timeout_s=self.settings.writer.request_timeout_ms / 1000,
+        )
+
+    def _reading(self) -> Reading:
+        labels = self.settings.labels
+        keys = Keys(
+            queue=labels.queue,
+            quota=labels.quota,
+            priority=labels.priority,
+            preemptible=labels.preemptible,
+            min_count=labels.min_count,
+            elastic=labels.elastic,
+            max_execution=labels.max_execution_time,
+        )
+        return Reading(keys, managed=frozenset(self.settings.managed_namespaces), kinds=frozenset(self._by_name))
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    def _follow(self, client: Client) -> None:
+        """One informer for each kind. The order is that in which a new term is told."""
+
+        def add(resource: Any, see: Callable[[Any, bool], None], transform: Callable[[Any], Any] | None = None) -> None:
+            informer: Informer[Any] = Informer(client, resource, transform=transform, on_problem=self._complain)
+            informer.listen(lambda deltas: self._hear(see, deltas))
+            self._watched.append(Watched(informer, see))
+
+        add(NAMESPACES, lambda found, gone: self._around().see_namespace(found, gone))
+        add(CLASSES, lambda found, gone: self._around().see_class(found, gone))
+        add(NODES, self._see_node)
+        add(QUOTAS, lambda found, gone: self._around().see_quota(found, gone))
+        add(QUEUES, lambda found, gone: self._around().see_queue(found, gone))
+        add(PODS, self._see_pod, lambda pod: read_pod(pod, self._by_name))
+        for kind in self._kinds:
+            add(resource_of(kind), self._see_job_of(kind), self._slim)
+        add(UNITS, lambda facts, gone: self._term().see_unit(facts, gone), read_unit)
+
+    def _slim(self, found: JobObject) -> JobObject:
+        """Of a job that takes no part only the name stays in memory."""
+        return found if takes_part(found, self._base) else JobObject(metadata=found.metadata, spec=EMPTY, status=EMPTY)
+
+    def _see_job_of(self, kind: JobKind) -> Callable[[JobObject, bool], None]:
+        return lambda found, gone: self._term().see_job(kind, found, gone)
+
+    def _see_pod(self, pod: Any, gone: bool) -> None:
+        if pod is not None:
+            self._term().see_pod(pod, gone)
+
+    def _see_node(self, node: NodeObject, gone: bool) -> None:
+        ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+        self._around().see_node(node, now_ms(), gone)
+        self._term().see_node(node.metadata.name, None if gone else ready)
+
+    def _term(self) -> Manager:
+        assert self.manager is not None
+        return self.manager
+
+    def _around(self) -> Surroundings:
+        assert self.surroundings is not None
+        return self.surroundings
+
+    def _hear(self, see: Callable[[Any, bool], None], deltas: Sequence[Delta[Any]]) -> None:
+        """What an informer brings goes to the term that is on, if any."""
+        if self.manager is None:
+            return
+        for delta in deltas:
+            see(delta.object, isinstance(delta, Deleted))
+        self._take_surroundings()
+
+    def _take_surroundings(self) -> None:
+        manager, around = self._term(), self._around()
+        reading = around.reading(self._base)
+        if reading != manager.reading:
+            manager.read_again(reading)
+        events = around.take(now_ms())
+        if events:
+            manager.see(*events)
+
+    def _complain(self, error: KubeError) -> None:
+        log.warning("watching: %s", error)
+
+    # -- leading ------------------------------------------------------------------------------------------------------
+
+    async def run(self, begun: Callable[[], None] | None = None) -> None:
+        """Follow, stand for election, lead when elected, until cancelled. `begun` is called at each term's start."""
+        election_settings = self.settings.election
+        times = LeaseTimes(
+            duration_s=election_settings.lease_duration_ms / 1000,
+            deadline_s=election_settings.renew_deadline_ms / 1000,
+            renew_s=election_settings.retry_period_ms / 1000,
+            retry_s=min(election_settings.retry_period_ms / 1000, 1.0),
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            client = await stack.enter_async_context(self.client())
+            self._follow(client)
+            for watched in self._watched:
+                await stack.enter_async_context(watched.informer)
+            for watched in self._watched:
+                await watched.informer.synced.wait()
+            self.election = await stack.enter_async_context(
+                Election(
+                    self.client,
+                    namespace=self.settings.lease_namespace,
+                    name=election_settings.lease_name,
+                    identity=election_settings.identity or socket.gethostname(),
+                    times=times,
+                    epoch_floor=self._highest_epoch,
+                )
+            )
+            while True:
+                term = await self.election.acquired()
+                log.info("leading in epoch %d", term.epoch)
+                await self._lead(client, term, begun)
+                log.info("epoch %d has ended", term.epoch)
+
+    @property
+    def synced(self) -> bool:
+        return bool(self._watched) and all(watched.informer.synced.is_set() for watched in self._watched)
+
+    def _highest_epoch(self) -> int:
+        units = self._watched[-1].informer.store.list()
+        return max((facts.status.epoch for facts in units), default=0)
+
+    async def _lead(self, client: Client, term: Term, begun: Callable[[], None] | None) -> None:
+        fence = unit_fence(self.settings.lease_namespace, self.settings.election.lease_name)
+        if not await self._fenced(client, fence, term) or not await self._caught_up(client, term):
+            return
+        writer = Writer(
+            client,
+            settings=WriterSettings(concurrency=self.settings.writer.concurrency),
+            fence=term.held,
+            refused_by_fence=fence.refused,
+        )
+        self.writer = writer
+        engine = Engine(self.settings.engine.core(), plugins(share=self.settings.plugins.share))
+        jobs = self.settings.jobs
+        around = Surroundings(self.settings.system_namespace, Capacity(self.settings.capacity_loss_grace_ms))
+        manager = Manager(
+            LiveCluster(client, writer),
+            engine,
+            self._base,
+            self._kinds,
+            term.epoch,
+            now_ms,
+            ManagerSettings(
+                settle_ms=jobs.pause_settle_ms, adopt=jobs.adopt == "charge", stuck_ms=jobs.terminating_grace_ms
+            ),
+        )
+        self.manager, self.surroundings = manager, around
+        try:
+            for watched in self._watched:
+                for delta in watched.informer.store.everything():
+                    watched.see(delta.object, False)
+                if watched.informer.resource is CLASSES:
+                    manager.reading = around.reading(self._base)
+            manager.see(*around.take(now_ms()))
+            manager.begin()
+            if begun is not None:
+                begun()
+            await _first_of(manager.run(), term.ended(), self._look_at_capacity())
+        finally:
+            manager.stopped = True
+            self.manager = self.surroundings = None
+            await writer.drain(DRAIN_S if term.held() else 0.0)
+
+    async def _fenced(self, client: Client, fence: Any, term: Term) -> bool:
+        """See that the server refuses what an earlier leader writes; whether we still lead then."""
+        try:
+            await fence.install(client)
+        except Forbidden as error:
+            log.warning("the fence cannot be brought up to date: %s", error)
+        except NotFound as error:
+            log.warning("this server has no admission policies: writes are not fenced: %s", error)
+            return term.held()
+        units = self._watched[-1].informer.store.list()
+        if not units:
+            return term.held()
+        probe = status_probe(
+            client,
+            UNITS,
+            units[0].name,
+            units[0].namespace,
+            lambda epoch: {"status": {"epoch": epoch, "message": f"is epoch {epoch} current?"}},
+        )
+        try:
+            return await wait_until_fenced(fence, term.epoch, [probe], held=term.held)
+        except NotFound:
+            return await self._fenced(client, fence, term)
+
+    async def _caught_up(self, client: Client, term: Term) -> bool:
+        """See that the caches hold everything that was written before this term."""
+
+        async def catch_up(informer: Informer[Any]) -> None:
+            page = await client.list(informer.resource, limit=1)
+            await informer.reached(page.resource_version)
+
+        await asyncio.gather(*(catch_up(watched.informer) for watched in self._watched))
+        return term.held()
+
+    async def _look_at_capacity(self) -> None:
+        """Nodes that were lost are forgotten by time alone."""
+        while True:
+            await asyncio.sleep(1.0)
+            self._take_surroundings()
+
+
+def now_ms() -> int:
+    """Since 1970: what is stored must mean the same to the next process."""
+    return time.time_ns() // 1_000_000
+
+
+async def _first_of(*waits: Any) -> None:
+    """Until the first ends, however it ends; the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,106 @@
+"""What the runtime asks of a kind of job. Each kind is one object that answers; it keeps nothing.
+
+A job reaches a kind as a `Job`: its identity, labels, and the decoded `spec` and `status`. Kinds answer with facts
+(`PodSetShape`, `Progress`) and with merge patches of the job's `spec`. A kind never sees a client, a queue or a quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Spec = Mapping[str, Any]
+Counts = Mapping[str, int]
+"""Pods by pod set."""
+
+
+class BadJobError(ValueError):
+    """The job says something that cannot be queued; the text names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of any kind, as the API server has it."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: Spec
+    status: Spec = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetShape:
+    """Pods of a job that are alike, as their template describes them."""
+
+    name: str
+    count: int
+    template: Mapping[str, Any]
+    min_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What the pods of a released job get besides what their template says."""
+
+    annotations: Mapping[str, str]
+    gate: str = ""
+    """A scheduling gate: every pod waits until it is let in by itself, and the job keeps its own counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is, by its own status."""
+
+    ready: Counts
+    """Pods that are ready."""
+    done: Counts
+    """Pods that have succeeded."""
+    needed: Counts
+    """The most pods that it can still use at a time, or still has; what has succeeded is not needed again."""
+    held: bool
+    """Its controller has seen that it is suspended, and keeps no pod of it."""
+    started: bool
+    """Its controller has seen that it was released, and not yet that it is held again."""
+    succeeded: bool | None = None
+    """None: it has not ended."""
+    message: str = ""
+
+
+class JobKind(Protocol):
+    """The questions that the runtime has about a kind of job."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def plural(self) -> str: ...
+
+    def pod_sets(self, job: Job) -> tuple[PodSetShape, ...]:
+        """Its pods at full size; raises BadJobError."""
+
+    def suspended(self, job: Job) -> bool:
+        """Whether its spec holds it."""
+
+    def counts(self, job: Job) -> Counts:
+        """How many pods its spec lets run now."""
+
+    def release(self, job: Job, grants: Counts, additions: Additions) -> dict[str, Any]:
+        """The patch that lets it start with these pods."""
+
+    def hold(self, job: Job, counts: Counts) -> dict[str, Any]:
+        """The patch that stops it and brings back its own counts."""
+
+    def resize(self, job: Job, counts: Counts) -> dict[str, Any]:
+        """The patch that changes how many pods a released job may have."""
+
+    def progress(self, job: Job) -> Progress: ...
+
+    def pod_set_of(self, labels: Mapping[str, str]) -> str:
+        """The pod set that a pod with these labels belongs to."""

@@ -1,0 +1,109 @@
+"""batch/v1 Job: held by `spec.suspend`, one pod set of `parallelism` pods, never more than it still has completions.
+
+Partial admission lowers `parallelism` in the patch that resumes the job; the patch that suspends it brings it back.
+`completions` stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from usher.jobkinds.base import Additions, BadJobError, Counts, Job, PodSetShape, Progress
+
+MAIN: Final = "main"
+
+
+class BatchJob:
+    """Answers for `batch/v1` Jobs."""
+
+    group: Final = "batch"
+    version: Final = "v1"
+    kind: Final = "Job"
+    plural: Final = "jobs"
+
+    def pod_sets(self, job: Job) -> tuple[PodSetShape, ...]:
+        template = job.spec.get("template")
+        if not isinstance(template, Mapping):
+            raise BadJobError("spec.template: is missing")
+        return (PodSetShape(MAIN, self._at_once(job), template),)
+
+    def suspended(self, job: Job) -> bool:
+        return bool(job.spec.get("suspend"))
+
+    def counts(self, job: Job) -> Counts:
+        return {MAIN: self._at_once(job)}
+
+    def release(self, job: Job, grants: Counts, additions: Additions) -> dict[str, Any]:
+        template: dict[str, Any] = {"metadata": {"annotations": dict(additions.annotations)}}
+        patch: dict[str, Any] = {"suspend": False, "template": template}
+        granted = grants.get(MAIN, 0)
+        if additions.gate:
+            template["spec"] = {"schedulingGates": [*self._other_gates(job, additions.gate), {"name": additions.gate}]}
+        elif granted != self._at_once(job):
+            patch["parallelism"] = granted
+        return patch
+
+    def hold(self, job: Job, counts: Counts) -> dict[str, Any]:
+        patch: dict[str, Any] = {"suspend": True}
+        wanted = counts.get(MAIN)
+        if wanted is not None and wanted != self._at_once(job):
+            patch["parallelism"] = wanted
+        return patch
+
+    def resize(self, job: Job, counts: Counts) -> dict[str, Any]:
+        return {"parallelism": counts.get(MAIN, 0)}
+
+    def progress(self, job: Job) -> Progress:
+        status = job.status
+        succeeded = int(status.get("succeeded") or 0)
+        alive = int(status.get("active") or 0) + int(status.get("terminating") or 0)
+        suspended = _condition(status, "Suspended")
+        ended = self._ended(status)
+        return Progress(
+            ready={MAIN: int(status.get("ready") or 0)},
+            done={MAIN: succeeded},
+            needed={MAIN: self._needed(job, succeeded, alive)},
+            held=suspended == "True" and not status.get("startTime") and not alive,
+            started=bool(status.get("startTime")),
+            succeeded=ended,
+            message=_message(status, "Failed") if ended is False else "",
+        )
+
+    def pod_set_of(self, labels: Mapping[str, str]) -> str:
+        return MAIN
+
+    def _at_once(self, job: Job) -> int:
+        parallelism = job.spec.get("parallelism")
+        wanted = 1 if parallelism is None else int(parallelism)
+        completions = job.spec.get("completions")
+        return wanted if completions is None else min(wanted, int(completions))
+
+    def _needed(self, job: Job, succeeded: int, alive: int) -> int:
+        completions = job.spec.get("completions")
+        at_once = self._at_once(job)
+        if completions is not None:
+            return max(min(at_once, int(completions) - succeeded), alive)
+        return alive if succeeded else max(at_once, alive)  # a work queue starts no pod after the first success
+
+    @staticmethod
+    def _ended(status: Mapping[str, Any]) -> bool | None:
+        if _condition(status, "Complete") == "True":
+            return True
+        return False if _condition(status, "Failed") == "True" else None
+
+    @staticmethod
+    def _other_gates(job: Job, ours: str) -> list[dict[str, Any]]:
+        gates = (job.spec.get("template") or {}).get("spec", {}).get("schedulingGates") or []
+        return [gate for gate in gates if gate.get("name") != ours]
+
+
+def _condition(status: Mapping[str, Any], name: str) -> str:
+    return next((str(each.get("status")) for each in status.get("conditions") or () if each.get("type") == name), "")
+
+
+def _message(status: Mapping[str, Any], name: str) -> str:
+    for each in status.get("conditions") or ():
+        if each.get("type") == name:
+            return ": ".join(part for part in (each.get("reason"), each.get("message")) if part)
+    return ""

@@ -1,0 +1,1 @@
+"""The asyncio loop that joins informers, engine and writer."""

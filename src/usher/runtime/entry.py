@@ -1,0 +1,275 @@
+"""One unit and its job: what is known of both, what the engine must hear of it, and what must be done next.
+
+The rule of the whole runtime: **the stored status of the unit decides, and its job follows.** Commands of the engine
+only ever change the unit's status; whether a job is held or released is read from the status as it is stored. So a
+crash between any two writes needs no code of its own: whoever comes next looks at the same two objects.
+
+`observe` and `next_step` are pure; `usher.runtime.manager` tells and carries out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from usher.core import events as ev
+from usher.core.commands import Command
+from usher.core.model import CheckState, Grant, Stored
+from usher.core.phases import FINISHED, WAITING, Cause, Phase
+from usher.runtime.facts import JobFacts, PodFacts, UnitFacts
+
+if TYPE_CHECKING:
+    from usher.runtime.worker import Task
+
+LOOSE = frozenset({Phase.DEQUEUED, Phase.RUNNING})
+"""The phases in which a unit's job may run."""
+
+
+class Step(Enum):
+    """What the objects of an entry call for."""
+
+    CREATE = "create the unit"
+    FOLLOW = "let the unit say what its job says"
+    DROP = "delete the unit of a job that takes no part any more"
+    HOLD = "suspend the job"
+    RELEASE = "resume the job"
+    RESIZE = "bring the job back to what it was granted"
+    LET_IN = "open the gate of pods that were granted"
+    TAKE_BACK = "delete pods that must be given back"
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is known of a unit and its job."""
+
+    key: str
+    unit: UnitFacts | None = None
+    job: JobFacts | None = None
+    job_uid: str = ""
+    pods: dict[str, PodFacts] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+    """Pods that do not count any more: they are to go, and their node is not there to say so."""
+    known: bool = False
+    """The engine has heard of it."""
+    spec_generation: int = 0
+    """Of the unit's spec, as the engine knows it."""
+    ran_before: bool = False
+    """Its job ran when we began."""
+    adopted: bool = False
+    """Its job runs without a unit: it is charged, not held, and its unit is made."""
+    last: Stored | None = None
+    """The past that a unit which is made (again) is given."""
+    released: int = -1
+    """The admission in which its job was seen released."""
+    started: int = -1
+    """The admission in which the job's own controller was seen to act on that."""
+    held_ms: int = -1
+    """When the job was last told to stop."""
+    evict_generation: int = 0
+    shrink_to: tuple[Grant, ...] | None = None
+    """What an elastic unit must come down to."""
+    opened: set[str] = field(default_factory=set)
+    """Pods whose gate we opened, until that is seen."""
+    answers: dict[str, CheckState] = field(default_factory=dict)
+    """What checks said, as the engine was told."""
+    told: tuple[ev.Event, ...] = ()
+    """What the engine was told last, so that it is not told again."""
+    stuck_since: dict[str, int] = field(default_factory=dict)
+    look_at_ms: int = -1
+    # What the worker needs.
+    todo: deque[Task] = field(default_factory=deque)
+    later: list[Command] = field(default_factory=list)
+    """Commands that go with the next write; they are not worth one of their own."""
+    busy: bool = False
+    rests_until_ms: int = 0
+    rest_ms: int = 0
+    complaint: tuple[str, str] = ("", "")
+
+    @property
+    def runs(self) -> bool:
+        """Whether its job may run, by what is stored."""
+        stored = self.unit.stored if self.unit is not None else None
+        return stored is not None and stored.phase in LOOSE and bool(stored.grants) and not stored.evicting
+
+    def alive(self) -> list[PodFacts]:
+        """Its pods that take room."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if pod.alive and (not pod.gated or pod.uid in self.opened) and pod.uid not in self.lost
+        ]
+
+    def gated(self) -> list[PodFacts]:
+        """Its pods that wait to be let in, by name."""
+        found = [pod for pod in self.pods.values() if pod.alive and pod.gated and not pod.deleting]
+        return sorted((pod for pod in found if pod.uid not in self.opened), key=lambda pod: pod.key)
+
+    def remember(self) -> None:
+        """Keep what later looks would not show any more."""
+        unit, job = self.unit, self.job
+        if job is not None:
+            self.job_uid = job.uid
+        self.opened.intersection_update(uid for uid, pod in self.pods.items() if pod.gated)
+        if unit is None or job is None or not unit.stored.grants:
+            return
+        if not job.suspended:
+            self.released = unit.stored.generation
+            if job.progress.started:
+                self.started = unit.stored.generation
+        elif unit.stored.phase is Phase.RUNNING:
+            self.released = self.started = unit.stored.generation
+
+
+def observe(entry: Entry, now_ms: int, settle_ms: int) -> list[ev.Event]:
+    """What the engine must know of it now."""
+    unit, job = entry.unit, entry.job
+    if unit is None or unit.stored.phase in FINISHED:
+        return []
+    stored, key = unit.stored, entry.key
+    if job is not None and job.progress.succeeded is not None:
+        return [ev.UnitFinished(key, job.progress.succeeded)]
+    if stored.evicting:
+        return [ev.UnitStopped(key, entry.evict_generation)] if stopped(entry, now_ms, settle_ms) else []
+    if job is None or job.deleting:
+        return []
+    if stored.phase is Phase.RESERVED:
+        return [ev.UnitPaused(key, Cause.CHANGED)] if _changed(entry) else []
+    if entry.runs:
+        return _observe_running(entry, unit, job)
+    if stored.phase in WAITING and stored.inactive == PAUSED and not job.suspended:
+        return [ev.UnitReactivated(key)]
+    return []
+
+
+PAUSED = "its owner suspended the job"
+"""As the engine says it (`usher.core.lifecycle.SET_ASIDE`)."""
+
+
+def _observe_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> list[ev.Event]:
+    stored, key = unit.stored, entry.key
+    if job.suspended:
+        if entry.released == stored.generation:
+            return [ev.UnitPaused(key)]
+        return [ev.UnitPaused(key, Cause.CHANGED)] if _changed(entry) else []
+    events: list[ev.Event] = []
+    needed = _needed(entry, unit, job)
+    shrunk = tuple(Grant(g.pod_set, min(g.count, needed.get(g.pod_set, g.count))) for g in stored.grants)
+    if shrunk != stored.grants:
+        events.append(ev.UnitShrunk(key, stored.generation, shrunk))
+    ready, done = job.progress.ready, job.progress.done
+    if stored.phase is Phase.DEQUEUED:
+        if all(ready.get(g.pod_set, 0) + done.get(g.pod_set, 0) >= g.count for g in stored.grants):
+            events.append(ev.UnitReady(key))
+    elif all(ready.get(g.pod_set, 0) >= g.count for g in shrunk):
+        events.append(ev.UnitReady(key))
+    else:
+        events.append(ev.UnitUnready(key))
+    return events
+
+
+def _needed(entry: Entry, unit: UnitFacts, job: JobFacts) -> Mapping[str, int]:
+    """How many pods it can still use: by its own word or, where pods wait at a gate, by those that were let in."""
+    if not unit.unit.elastic:
+        return job.progress.needed
+    wanted = dict(job.counts)
+    for grant in entry.shrink_to or ():
+        wanted[grant.pod_set] = min(grant.count, wanted.get(grant.pod_set, 0))
+    loose = loose_pods(entry)
+    return {name: max(count, loose.get(name, 0)) for name, count in wanted.items()}
+
+
+def loose_pods(entry: Entry) -> dict[str, int]:
+    """Pods that take room, by pod set."""
+    counts: dict[str, int] = {}
+    for pod in entry.alive():
+        counts[pod.pod_set] = counts.get(pod.pod_set, 0) + 1
+    return counts
+
+
+def targets(entry: Entry) -> dict[str, int]:
+    """How many pods of each set an elastic unit may have."""
+    granted = {grant.pod_set: grant.count for grant in entry.unit.stored.grants} if entry.unit is not None else {}
+    for grant in entry.shrink_to or ():
+        granted[grant.pod_set] = min(grant.count, granted.get(grant.pod_set, 0))
+    return granted
+
+
+def _changed(entry: Entry) -> bool:
+    """Whether the job says something else than its unit, which cannot follow while quota is reserved."""
+    unit, job = entry.unit, entry.job
+    return unit is not None and job is not None and bool(job.digest) and job.digest != unit.digest
+
+
+def stopped(entry: Entry, now_ms: int, settle_ms: int) -> bool:
+    """Whether no pod of it is active or terminating, and none is about to come."""
+    unit, job = entry.unit, entry.job
+    if entry.alive() or unit is None:
+        return False
+    if job is None:
+        return True
+    if not job.suspended:
+        return False
+    if entry.released != unit.stored.generation:
+        return True  # it never started
+    if not job.progress.held:
+        return False
+    acted = entry.started == unit.stored.generation
+    return acted or now_ms >= entry.held_ms + settle_ms  # its controller may have begun before it saw our second word
+
+
+def unsettled(entry: Entry, now_ms: int, settle_ms: int) -> int | None:
+    """When to look again, if only time is missing for it to count as stopped."""
+    unit, job = entry.unit, entry.job
+    if unit is None or job is None or not unit.stored.evicting or not job.suspended or entry.held_ms < 0:
+        return None
+    at_ms = entry.held_ms + settle_ms
+    return at_ms if job.progress.held and not entry.alive() and at_ms > now_ms else None
+
+
+def next_step(entry: Entry) -> Step | None:
+    """What must be done with its job or unit now."""
+    unit, job = entry.unit, entry.job
+    if job is None or job.deleting or job.progress.succeeded is not None:
+        return None
+    if job.digest is None:
+        return Step.DROP if unit is not None and not unit.stored.grants and not unit.deleting else None
+    if not job.digest:
+        return None
+    if unit is None:
+        return Step.CREATE if job.suspended or entry.adopted else Step.HOLD
+    if unit.deleting or unit.stored.phase in FINISHED:
+        return None
+    if entry.runs:
+        return _step_running(entry, unit, job)
+    if not job.suspended:
+        return Step.HOLD
+    return Step.FOLLOW if not unit.stored.grants and job.digest != unit.digest else None
+
+
+def _step_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> Step | None:
+    if job.suspended:
+        return None if entry.released == unit.stored.generation or _changed(entry) else Step.RELEASE
+    if unit.unit.elastic:
+        return _step_elastic(entry, unit, job)
+    granted = {grant.pod_set: grant.count for grant in unit.stored.grants}
+    more = any(count > granted.get(name, 0) for name, count in job.counts.items())
+    return Step.RESIZE if more and not entry.adopted else None
+
+
+def _step_elastic(entry: Entry, unit: UnitFacts, job: JobFacts) -> Step | None:
+    if _resized(unit, job):
+        return Step.FOLLOW
+    loose, most = loose_pods(entry), targets(entry)
+    if any(loose.get(pod.pod_set, 0) < most.get(pod.pod_set, 0) for pod in entry.gated()):
+        return Step.LET_IN
+    leaving = [pod for pod in entry.alive() if not pod.deleting]
+    if any(sum(p.pod_set == name for p in leaving) > count for name, count in most.items()):
+        return Step.TAKE_BACK
+    return None
+
+
+def _resized(unit: UnitFacts, job: JobFacts) -> bool:
+    return any(job.counts.get(pods.name, pods.count) != pods.count for pods in unit.unit.pod_sets)

@@ -1,0 +1,470 @@
+"""What the loop knows of one job, one unit, one pod: small frozen values, made once when an object arrives.
+
+Readers are pure. What they need of the surroundings (which keys name a queue, what priority classes there are) comes in
+a `Reading`. A job that cannot be read gives a `Draft` with a problem, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from usher.api import names
+from usher.api.queueunit import QueueUnit, QueueUnitStatus
+from usher.api.stored import stored_of
+from usher.api.times import ms_of
+from usher.core.amounts import Amounts, AmountsError, parse_amounts
+from usher.core.model import PodSet, Stored, Unit
+from usher.core.podrequest import effective_request
+from usher.jobkinds.base import BadJobError, Counts, Job, JobKind, Progress
+from usher.runtime.objects import JobObject, PodObject
+
+UNIT_ANNOTATION: Final = f"{names.GROUP}/queue-unit"
+QUOTA_ANNOTATION: Final = f"{names.GROUP}/charged-quota"
+"""On the pods of a job that was let in: its unit and the quota that is charged, so that its pods can be counted even
+when job and unit are gone."""
+GATE: Final = f"{names.GROUP}/granted"
+"""The scheduling gate on pods of a job that may grow while it runs."""
+OURS: Final = (UNIT_ANNOTATION, QUOTA_ANNOTATION)
+
+_NAME_MAX: Final = 253
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Which labels or annotations are read for what; the first that is there counts."""
+
+    queue: Sequence[str] = names.QUEUE_KEYS
+    quota: Sequence[str] = names.QUOTA_KEYS
+    priority: Sequence[str] = names.PRIORITY_KEYS
+    preemptible: Sequence[str] = names.PREEMPTIBLE_KEYS
+    min_count: Sequence[str] = names.MIN_COUNT_KEYS
+    elastic: Sequence[str] = names.ELASTIC_KEYS
+    max_execution: Sequence[str] = names.MAX_EXECUTION_TIME_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader must know besides the object."""
+
+    keys: Keys = field(default_factory=Keys)
+    classes: Mapping[str, int] = field(default_factory=dict)
+    """PriorityClasses by name."""
+    default_class: tuple[str, int] = ("", 0)
+    managed: frozenset[str] = frozenset()
+    """Namespaces in which every job is queued."""
+    kinds: frozenset[str] = frozenset()
+    """The kinds that are queued, as `group/Kind`: what they own is not queued again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What the unit of a job should say."""
+
+    body: dict[str, Any]
+    digest: bytes
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A job, as last seen or written."""
+
+    kind: JobKind
+    found: JobObject
+    version: int
+    created_ms: int
+    suspended: bool
+    counts: Counts
+    progress: Progress
+    digest: bytes | None
+    """Of what its unit should say; None: it does not take part."""
+    problem: str = ""
+    """Something in it cannot be read; with an empty digest, so much that it has no unit."""
+
+    @property
+    def uid(self) -> str:
+        return self.found.metadata.uid
+
+    @property
+    def deleting(self) -> bool:
+        return self.found.metadata.deletion_timestamp is not None
+
+    @property
+    def unit_key(self) -> str:
+        meta = self.found.metadata
+        return f"{meta.namespace}/{unit_name(self.kind, meta.name, meta.uid)}"
+
+    def decoded(self) -> Job:
+        return decoded(self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFacts:
+    """A unit, as last seen or written."""
+
+    key: str
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    generation: int
+    deleting: bool
+    unit: Unit
+    status: QueueUnitStatus
+    stored: Stored
+    digest: bytes
+    consumer_uid: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """A pod of a job."""
+
+    key: str
+    uid: str
+    owner: str
+    """The uid of what controls it."""
+    pod_set: str
+    node: str
+    alive: bool
+    ready: bool
+    gated: bool
+    deleting: bool
+    request: Amounts
+    unit: str = ""
+    quota: str = ""
+
+
+def version_of(text: str) -> int:
+    """Versions of one object grow; what is no number is older than all."""
+    return int(text) if text.isdigit() else 0
+
+
+def unit_name(kind: JobKind, name: str, uid: str) -> str:
+    """Its own for every job, also for one that comes after another of the same name."""
+    mark = blake2b(uid.encode(), digest_size=3).hexdigest()
+    return f"{kind.kind.lower()}-{name}"[: _NAME_MAX - 7] + f"-{mark}"
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def decoded(found: JobObject) -> Job:
+    """A job as its kind wants it."""
+    meta = found.metadata
+    return Job(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        spec=msgspec.json.decode(found.spec),
+        status=msgspec.json.decode(found.status),
+        labels=meta.labels,
+        annotations=meta.annotations,
+    )
+
+
+def read_job(kind: JobKind, found: JobObject, reading: Reading) -> JobFacts:
+    """Everything the loop asks about a job, from one look at it."""
+    job = decoded(found)
+    said = draft(kind, job, found, reading)
+    return JobFacts(
+        kind=kind,
+        found=found,
+        version=version_of(found.metadata.resource_version),
+        created_ms=ms_of(found.metadata.creation_timestamp),
+        suspended=kind.suspended(job),
+        counts=kind.counts(job),
+        progress=kind.progress(job),
+        digest=None if said is None else said.digest,
+        problem="" if said is None else said.problem,
+    )
+
+
+def takes_part(found: JobObject, reading: Reading) -> bool:
+    """Whether a job is queued at all: it names a queue or a quota, or every job of its namespace is."""
+    meta, keys = found.metadata, reading.keys
+    if meta.namespace in reading.managed:
+        return True
+    return any(key in meta.labels or key in meta.annotations for key in (*keys.queue, *keys.quota))
+
+
+def draft(kind: JobKind, job: Job, found: JobObject, reading: Reading) -> Draft | None:
+    """What the unit of a job should say; None if it does not take part."""
+    keys, said = reading.keys, _Said(job)
+    queue, quota = said.first(keys.queue), said.first(keys.quota)
+    if not queue and not quota and job.namespace not in reading.managed:
+        return None
+    if said.first((names.QUEUE_JOB,)) or _owned(found, reading):
+        return None
+    try:
+        spec = _unit_spec(kind, job, said, reading)
+    except (BadJobError, AmountsError) as error:
+        return Draft({}, b"", str(error))
+    spec["queue"], spec["quota"] = queue, quota
+    labels = {key: value for key, value in job.labels.items() if not key.startswith("batch.kubernetes.io/")}
+    digest = _digest(spec, labels)
+    meta = found.metadata
+    spec["sequence"] = version_of(meta.resource_version)
+    api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+    reference = {"apiVersion": api_version, "kind": kind.kind, "name": job.name, "uid": job.uid}
+    spec["consumerRef"] = {**reference, "namespace": job.namespace}
+    return Draft(
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": "QueueUnit",
+            "metadata": {
+                "name": unit_name(kind, job.name, job.uid),
+                "namespace": job.namespace,
+                "labels": labels,
+                "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+            },
+            "spec": {key: value for key, value in spec.items() if value is not None and value != ""},
+        },
+        digest,
+        said.problem(),
+    )
+
+
+def _owned(found: JobObject, reading: Reading) -> bool:
+    """Whether what controls it is itself queued."""
+    for owner in found.metadata.owner_references:
+        group = owner.api_version.rpartition("/")[0]
+        if owner.controller and f"{group}/{owner.kind}" in reading.kinds:
+            return True
+    return False
+
+
+def _unit_spec(kind: JobKind, job: Job, said: _Said, reading: Reading) -> dict[str, Any]:
+    keys = reading.keys
+    shapes = kind.pod_sets(job)
+    least = said.number(keys.min_count)
+    elastic = said.flag(keys.elastic, False)
+    pod_sets: list[dict[str, Any]] = []
+    for i, shape in enumerate(shapes):
+        template = without_ours(shape.template)
+        effective_request(template.get("spec"), f"podSets[{i}].template.spec")
+        entry: dict[str, Any] = {"name": shape.name, "count": shape.count, "template": template}
+        lowest = shape.min_count if shape.min_count is not None else least if i == 0 else None
+        if lowest is not None:
+            entry["minCount"] = min(lowest, shape.count)
+        if elastic:
+            entry["elastic"] = True
+        pod_sets.append(entry)
+    priority, class_name = _priority(said, pod_sets, reading)
+    return {
+        "priority": priority,
+        "priorityClassName": class_name,
+        "podSets": pod_sets,
+        "preemptible": None if said.flag(keys.preemptible, True) else False,
+        "maximumExecutionTimeSeconds": said.number(keys.max_execution, low=1),
+    }
+
+
+def _priority(said: _Said, pod_sets: list[dict[str, Any]], reading: Reading) -> tuple[int, str]:
+    """Of the label, the first template, its class, or the default class: the first that says one."""
+    number = said.number(reading.keys.priority, low=-(2**31))
+    pod = (pod_sets[0]["template"].get("spec") or {}) if pod_sets else {}
+    name = str(pod.get("priorityClassName") or "")
+    if number is not None:
+        return number, name
+    if isinstance(pod.get("priority"), int):
+        return pod["priority"], name
+    if name:
+        return reading.classes.get(name, 0), name
+    return reading.default_class[1], reading.default_class[0]
+
+
+class _Said:
+    """What labels and annotations say; what cannot be read is remembered as a problem and left out."""
+
+    def __init__(self, job: Job) -> None:
+        self._labels, self._annotations = job.labels, job.annotations
+        self._problems: list[str] = []
+
+    def first(self, keys: Sequence[str]) -> str:
+        return next((found for key in keys if (found := self._labels.get(key) or self._annotations.get(key))), "")
+
+    def number(self, keys: Sequence[str], low: int = 0) -> int | None:
+        text = self.first(keys)
+        if not text:
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= 2**31 - 1:
+            self._problems.append(f"{keys[0]}: {text!r} is not a whole number of at least {low}")
+            return None
+        return number
+
+    def flag(self, keys: Sequence[str], default: bool) -> bool:
+        text = self.first(keys)
+        if text not in ("", "true", "false"):
+            self._problems.append(f"{keys[0]}: {text!r} is neither true nor false")
+        return default if text not in ("true", "false") else text == "true"
+
+    def problem(self) -> str:
+        return "; ".join(self._problems)
+
+
+def without_ours(template: Mapping[str, Any]) -> dict[str, Any]:
+    """A pod template without what was put there when its job was let in."""
+    clean = dict(template)
+    meta = dict(clean.get("metadata") or {})
+    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in OURS}
+    meta.pop("annotations", None)
+    meta.pop("creationTimestamp", None)
+    if annotations:
+        meta["annotations"] = annotations
+    labels = {k: v for k, v in (meta.get("labels") or {}).items() if not _made_by_the_job_controller(k)}
+    meta.pop("labels", None)
+    if labels:
+        meta["labels"] = labels
+    clean.pop("metadata", None)
+    if meta:
+        clean["metadata"] = meta
+    spec = dict(clean.get("spec") or {})
+    gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != GATE]
+    spec.pop("schedulingGates", None)
+    if gates:
+        spec["schedulingGates"] = gates
+    clean["spec"] = spec
+    return clean
+
+
+def _made_by_the_job_controller(label: str) -> bool:
+    return label.startswith("batch.kubernetes.io/") or label in ("controller-uid", "job-name")
+
+
+def _digest(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bytes:
+    said = [
+        spec.get("queue") or "",
+        spec.get("quota") or "",
+        spec.get("priority") or 0,
+        spec.get("priorityClassName") or "",
+        spec.get("preemptible") is not False,
+        spec.get("maximumExecutionTimeSeconds"),
+        [
+            (each["name"], each["count"], each.get("minCount"), bool(each.get("elastic")), each.get("template") or {})
+            for each in spec.get("podSets") or ()
+        ],
+        labels,
+    ]
+    return blake2b(_encoder.encode(said), digest_size=16).digest()
+
+
+# -- units ------------------------------------------------------------------------------------------------------------
+
+
+def read_unit(found: QueueUnit, created_ms: int | None = None) -> UnitFacts:
+    """A unit as the engine wants it; `created_ms` is its job's, where that is known."""
+    meta, spec = found.metadata, found.spec
+    problem, pod_sets = "", tuple[PodSet, ...]()
+    said_sets: list[dict[str, Any]] = []
+    try:
+        pod_sets, said_sets = _pod_sets(found)
+    except AmountsError as error:
+        problem = str(error)
+    said = {
+        "queue": spec.queue,
+        "quota": spec.quota,
+        "priority": spec.priority,
+        "priorityClassName": spec.priority_class_name,
+        "preemptible": spec.preemptible,
+        "maximumExecutionTimeSeconds": spec.maximum_execution_time_seconds,
+        "podSets": said_sets,
+    }
+    limit = spec.maximum_execution_time_seconds
+    unit = Unit(
+        namespace=meta.namespace,
+        name=meta.name,
+        pod_sets=pod_sets,
+        queue=spec.queue,
+        quota=spec.quota,
+        priority=spec.priority or 0,
+        created_ms=ms_of(meta.creation_timestamp) if created_ms is None else created_ms,
+        seq=spec.sequence,
+        labels=dict(meta.labels),
+        active=spec.active and not problem,
+        preemptible=spec.preemptible,
+        elastic=any(each.elastic for each in spec.pod_sets),
+        max_execution_ms=None if limit is None else limit * 1000,
+    )
+    return UnitFacts(
+        key=unit.key,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=version_of(meta.resource_version),
+        generation=meta.generation,
+        deleting=meta.deletion_timestamp is not None,
+        unit=unit,
+        stored=stored_of(found.status),
+        status=found.status or QueueUnitStatus(),
+        digest=_digest(said, meta.labels),
+        consumer_uid=spec.consumer_ref.uid if spec.consumer_ref is not None else "",
+        problem=problem,
+    )
+
+
+def _pod_sets(found: QueueUnit) -> tuple[tuple[PodSet, ...], list[dict[str, Any]]]:
+    spec = found.spec
+    pod_sets: list[PodSet] = []
+    said: list[dict[str, Any]] = []
+    for i, each in enumerate(spec.pod_sets):
+        template = msgspec.json.decode(each.template)
+        request = effective_request(template.get("spec"), f"spec.podSets[{i}].template.spec")
+        pod_sets.append(PodSet(each.name, each.count, request, each.min_count))
+        said.append(
+            {
+                "name": each.name,
+                "count": each.count,
+                "minCount": each.min_count,
+                "elastic": each.elastic,
+                "template": template,
+            }
+        )
+    whole = parse_amounts(spec.request or spec.resource, "spec.request")
+    if whole and not any(each.request for each in pod_sets):
+        pod_sets = [PodSet(pod_sets[0].name if pod_sets else names.DEFAULT_POD_SET, 1, whole)]
+    return tuple(pod_sets), said
+
+
+# -- pods -------------------------------------------------------------------------------------------------------------
+
+
+def read_pod(found: PodObject, kinds: Mapping[str, JobKind]) -> PodFacts | None:
+    """A pod that a queued kind of job controls, or that was let in by us; None for every other pod."""
+    meta = found.metadata
+    owner = next((each for each in meta.owner_references if each.controller), None)
+    unit = meta.annotations.get(UNIT_ANNOTATION, "")
+    kind = None if owner is None else kinds.get(f"{owner.api_version.rpartition('/')[0]}/{owner.kind}")
+    if owner is None or (kind is None and not unit):
+        return None
+    spec: dict[str, Any] = msgspec.json.decode(found.spec)
+    gates = spec.get("schedulingGates") or ()
+    try:
+        request = effective_request(spec, "spec")
+    except AmountsError:
+        request = {}
+    return PodFacts(
+        key=f"{meta.namespace}/{meta.name}",
+        uid=meta.uid,
+        owner=owner.uid,
+        pod_set=kind.pod_set_of(meta.labels) if kind is not None else names.DEFAULT_POD_SET,
+        node=str(spec.get("nodeName") or ""),
+        alive=found.status.phase not in ("Succeeded", "Failed"),
+        ready=any(each.type == "Ready" and each.status == "True" for each in found.status.conditions),
+        gated=any(gate.get("name") == GATE for gate in gates),
+        deleting=meta.deletion_timestamp is not None,
+        request=request,
+        unit=unit,
+        quota=meta.annotations.get(QUOTA_ANNOTATION, ""),
+    )

@@ -1,0 +1,415 @@
+"""The loop: objects become events, the engine decides, commands become writes, their outcome becomes events again.
+
+A `Manager` is made when we become the leader, told all that the caches hold (`see_…`), and then begun. Everything
+happens in one thread: seeing an object only marks its entry; a turn of the loop looks at what was marked, calls the
+engine once, and starts a worker for each entry that has something to write. A worker writes for one entry, one thing
+at a time: first what the engine decided, then what the job needs to follow (see `usher.runtime.entry`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from usher.api.queueunit import QueueUnit
+from usher.core import commands as c
+from usher.core import events as ev
+from usher.core.engine import Engine
+from usher.core.model import Grant, PodSet, Stored, Unit
+from usher.core.phases import FINISHED, Phase
+from usher.jobkinds.base import JobKind
+from usher.runtime.entry import Entry, observe, unsettled
+from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, read_job, read_unit
+from usher.runtime.objects import JobObject
+from usher.runtime.port import Cluster
+from usher.runtime.worker import Barrier, Task, Worker
+
+log = logging.getLogger("usher.manager")
+
+BATCH_MAX = 2_000
+"""Entries that one turn looks at; more wait for the next, so that the lease and the watches get their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerSettings:
+    """What the loop itself must know."""
+
+    settle_ms: int = 3_000
+    """How long a job that was held before its controller was seen to start it may still bring pods."""
+    adopt: bool = True
+    """Jobs that run when we come are charged; else they are left alone."""
+    stuck_ms: int = 300_000
+    """After how long a pod that is to go, on a node that is not ready, does not count any more."""
+    step_rest_ms: int = 1_000
+    step_rest_max_ms: int = 60_000
+
+
+class Manager:
+    """One leader's term: from what the caches hold to the end of the lease."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        engine: Engine,
+        reading: Reading,
+        kinds: Sequence[JobKind],
+        epoch: int,
+        clock_ms: Callable[[], int],
+        settings: ManagerSettings | None = None,
+    ) -> None:
+        self.engine = engine
+        self.cluster = cluster
+        self.epoch = epoch
+        self.clock_ms = clock_ms
+        self.settings = settings or ManagerSettings()
+        self.reading = reading
+        self.kinds: Mapping[str, JobKind] = {f"{kind.group}/{kind.kind}": kind for kind in kinds}
+        self.entries: dict[str, Entry] = {}
+        self.begun = False
+        self.stopped = False
+        self.turns = 0
+        self._by_job: dict[str, Entry] = {}
+        self._nodes: dict[str, bool] = {}
+        """Nodes that are there, and whether they are ready."""
+        self._dirty: dict[str, Entry] = {}
+        self._events: list[ev.Event] = []
+        self._orphans: dict[str, dict[str, PodFacts]] = {}
+        """Pods by their owner, where the job is not known (yet)."""
+        self._wake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_at_ms: int | None = None
+        self._worker = Worker(self)
+
+    # -- seeing -------------------------------------------------------------------------------------------------------
+
+    def see_job(self, kind: JobKind, found: JobObject, gone: bool = False) -> None:
+        self.take_job(read_job(kind, found, self.reading), gone)
+
+    def take_job(self, facts: JobFacts, gone: bool = False) -> None:
+        """A job as it is now, whoever read or wrote it; one that is older than what is known changes nothing."""
+        entry = self._by_job.get(facts.uid) or self.entries.get(facts.unit_key)
+        if entry is None:
+            if gone or facts.digest is None or facts.progress.succeeded is not None:
+                return
+            entry = self._entry(facts.unit_key)
+        if entry.job is not None and entry.job.uid == facts.uid and facts.version < entry.job.version:
+            return
+        entry.job = None if gone else facts
+        entry.job_uid = facts.uid
+        self._by_job[facts.uid] = entry
+        entry.pods.update(self._orphans.pop(facts.uid, {}))
+        if facts.problem and not gone:
+            self._worker.complain(entry, "BadJob", facts.problem)
+        if not self.begun and not gone and not facts.suspended and facts.progress.started:
+            entry.ran_before = True
+        self.mark(entry)
+
+    def see_unit(self, facts: UnitFacts, gone: bool = False) -> None:
+        entry = self._entry(facts.key)
+        known = entry.unit
+        if gone:
+            if known is not None and known.uid == facts.uid:
+                entry.unit = None
+                entry.last = known.stored
+        elif known is not None and known.uid == facts.uid and facts.version <= known.version:
+            return
+        else:
+            entry.unit = facts
+            if facts.consumer_uid:
+                entry.job_uid = entry.job_uid or facts.consumer_uid
+                self._by_job.setdefault(facts.consumer_uid, entry)
+                entry.pods.update(self._orphans.pop(facts.consumer_uid, {}))
+        self.mark(entry)
+
+    def see_pod(self, pod: PodFacts, gone: bool = False) -> None:
+        entry = self._by_job.get(pod.owner)
+        pods = entry.pods if entry is not None else self._orphans.setdefault(pod.owner, {})
+        if gone:
+            pods.pop(pod.uid, None)
+            if entry is None and not pods:
+                del self._orphans[pod.owner]
+        else:
+            pods[pod.uid] = pod
+        if entry is not None:
+            self.mark(entry)
+
+    def see_node(self, name: str, ready: bool | None) -> None:
+        """None: the node is gone."""
+        before = self._nodes.get(name)
+        if ready is None:
+            self._nodes.pop(name, None)
+        else:
+            self._nodes[name] = ready
+        if before != ready and self.begun:
+            for entry in self.entries.values():
+                if any(pod.node == name and pod.deleting for pod in entry.pods.values()):
+                    self.mark(entry)
+
+    def see(self, *events: ev.Event) -> None:
+        """Queues, quotas, capacity: what the engine hears as it is."""
+        self._events.extend(events)
+        self.wake()
+
+    def read_again(self, reading: Reading) -> None:
+        """Something that all jobs are read by has changed (priority classes)."""
+        self.reading = reading
+        for entry in list(self.entries.values()):
+            if entry.job is not None:
+                entry.job = read_job(entry.job.kind, entry.job.found, reading)
+                self.mark(entry)
+
+    def _entry(self, key: str) -> Entry:
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry(key)
+        return entry
+
+    def mark(self, entry: Entry) -> None:
+        """Look at this one in the next turn."""
+        self._dirty[entry.key] = entry
+        self.wake()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    # -- turns --------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Every kind has been seen once: decide from here on."""
+        self._count_orphans()
+        for entry in self._in_order():
+            self._look(entry)
+        self._dirty.clear()
+        self.begun = True
+        self._decide([*self._take_events(), ev.Synced()])
+        for entry in self._in_order():
+            self.mark(entry)
+
+    def _in_order(self) -> list[Entry]:
+        """As jobs came: units that are made anew get their place by it."""
+
+        def age(entry: Entry) -> tuple[int, int, str]:
+            job = entry.job
+            return (0, 0, entry.key) if job is None else (job.created_ms, job.version, entry.key)
+
+        return sorted(self.entries.values(), key=age)
+
+    async def run(self) -> None:
+        """Turn until cancelled; what must not happen (a broken invariant, a bug) is raised, and ends the process."""
+        async with asyncio.TaskGroup() as group:
+            self._worker.group = group
+            try:
+                while not self.stopped:
+                    await self._wake.wait()
+                    self._wake.clear()
+                    self.turn()
+                    await asyncio.sleep(0)
+            finally:
+                self.stopped = True
+                if self._timer is not None:
+                    self._timer.cancel()
+
+    def turn(self) -> None:
+        """Look at what was marked, decide once, and set workers going."""
+        if not self.begun:
+            return
+        self.turns += 1
+        looked = list(self._dirty.values())[:BATCH_MAX]
+        for entry in looked:
+            del self._dirty[entry.key]
+            self._look(entry)
+        now_ms = self.clock_ms()
+        due = self._wake_at_ms is not None and now_ms >= self._wake_at_ms
+        events = self._take_events()
+        if events or due:
+            self._decide(events)
+        for entry in looked:
+            self._worker.start(entry)
+        if self._dirty:
+            self.wake()
+
+    def _take_events(self) -> list[ev.Event]:
+        events, self._events = self._events, []
+        return events
+
+    def _look(self, entry: Entry) -> None:
+        """Tell the engine what it does not know of this entry."""
+        now_ms, settle_ms = self.clock_ms(), self.settings.settle_ms
+        entry.lost = self._lost(entry, now_ms)
+        entry.remember()
+        if not self._introduce(entry):
+            return
+        events = tuple(observe(entry, now_ms, settle_ms))
+        if events != entry.told:
+            entry.told = events
+            self._events.extend(events)
+        at_ms = unsettled(entry, now_ms, settle_ms)
+        if at_ms is not None:
+            self.look_at(entry, at_ms)
+
+    def _introduce(self, entry: Entry) -> bool:
+        """See that the engine knows of the unit, in its present form; whether it does."""
+        unit, job = entry.unit, entry.job
+        if unit is None:
+            self._without_unit(entry)
+            return False
+        if unit.stored.phase in FINISHED:
+            if entry.known and not any(isinstance(told, ev.UnitFinished) for told in entry.told):
+                self._events.append(ev.UnitFinished(entry.key, unit.stored.phase is Phase.SUCCEED))
+            entry.known = entry.known and bool(entry.told)
+            return False
+        if entry.known and entry.spec_generation == unit.generation:
+            self._hear_checks(entry, unit)
+            return True
+        spec = unit.unit if job is None else replace(unit.unit, created_ms=job.created_ms)
+        if entry.known:
+            self._events.append(ev.UnitChanged(spec))
+        else:
+            self._events.append(ev.UnitChanged(spec, self._past(entry, unit)))
+            entry.known, entry.told = True, ()
+        entry.spec_generation = unit.generation
+        self._hear_checks(entry, unit)
+        return True
+
+    def _past(self, entry: Entry, unit: UnitFacts) -> Stored:
+        """What is stored; where pods are alive, at least what they are."""
+        stored = unit.stored
+        if entry.adopted and not stored.grants:
+            counts = entry.job.counts if entry.job is not None else {}
+            grants = tuple(Grant(pods.name, counts.get(pods.name, pods.count)) for pods in unit.unit.pod_sets)
+            entry.last = Stored(Phase.DEQUEUED, grants, generation=1, admitted_ms=self.clock_ms())
+            return entry.last
+        alive: dict[str, int] = {}
+        for pod in entry.alive():
+            alive[pod.pod_set] = alive.get(pod.pod_set, 0) + 1
+        if not stored.grants or not alive:
+            return stored
+        return replace(
+            stored, grants=tuple(Grant(g.pod_set, max(g.count, alive.get(g.pod_set, 0))) for g in stored.grants)
+        )
+
+    def _hear_checks(self, entry: Entry, unit: UnitFacts) -> None:
+        """What check controllers wrote into the unit since."""
+        if unit.stored.phase is not Phase.RESERVED:
+            entry.answers = {}
+            return
+        for answer in unit.status.admission_checks:
+            if entry.answers.get(answer.name, answer.state) is not answer.state or answer.name not in entry.answers:
+                entry.answers[answer.name] = answer.state
+                self._events.append(ev.CheckAnswered(entry.key, answer.name, answer.state, answer.message))
+
+    def _without_unit(self, entry: Entry) -> None:
+        """Its unit is gone, or is not made yet."""
+        job = entry.job
+        takes_part = job is not None and bool(job.digest) and not job.deleting and job.progress.succeeded is None
+        if job is not None and takes_part and not job.suspended and (entry.known or self._found_running(entry)):
+            entry.adopted = True  # it goes on: its unit is made anew and gets its past back
+            return
+        if entry.alive():
+            return  # they are still charged
+        if entry.known:
+            self._events.append(ev.UnitGone(entry.key))
+            entry.known, entry.told, entry.last = False, (), None
+        if not takes_part and job is None:
+            self.entries.pop(entry.key, None)
+            self._by_job.pop(entry.job_uid, None)
+
+    def _found_running(self, entry: Entry) -> bool:
+        return entry.ran_before and self.settings.adopt
+
+    def _count_orphans(self) -> None:
+        """Pods that were let in and have outlived job and unit: charged until they are gone."""
+        for owner, pods in list(self._orphans.items()):
+            pod = next((each for each in pods.values() if each.unit and each.alive), None)
+            if pod is None:
+                continue
+            namespace = pod.key.partition("/")[0]
+            entry = self._entry(f"{namespace}/{pod.unit}")
+            if entry.unit is not None or entry.known:
+                continue
+            entry.job_uid, entry.pods = owner, self._orphans.pop(owner)
+            self._by_job[owner] = entry
+            alive = entry.alive()
+            sets = {each.pod_set: each.request for each in alive}
+            counts = {name: sum(each.pod_set == name for each in alive) for name in sets}
+            spec = Unit(namespace, pod.unit, tuple(PodSet(name, counts[name], sets[name]) for name in sets))
+            grants = tuple(Grant(name, count) for name, count in counts.items())
+            self._events.append(
+                ev.UnitChanged(spec, Stored(Phase.RUNNING, grants, pod.quota, "Deactivated", generation=1))
+            )
+            entry.known = True
+
+    def _lost(self, entry: Entry, now_ms: int) -> frozenset[str]:
+        """Pods that are to go on a node that is gone, or not ready for long."""
+        lost: set[str] = set()
+        for pod in entry.pods.values():
+            if not pod.deleting or not pod.node or not pod.alive:
+                continue
+            ready = self._nodes.get(pod.node)
+            if ready is None and self.begun:
+                lost.add(pod.uid)
+            elif ready is False:
+                since = entry.stuck_since.setdefault(pod.uid, now_ms)
+                if now_ms >= since + self.settings.stuck_ms:
+                    lost.add(pod.uid)
+                else:
+                    self.look_at(entry, since + self.settings.stuck_ms)
+        return frozenset(lost)
+
+    # -- deciding -----------------------------------------------------------------------------------------------------
+
+    def _decide(self, events: Sequence[ev.Event]) -> None:
+        """One call of the engine; everything it commands is on its way."""
+        now_ms = self.clock_ms()
+        if self._wake_at_ms is not None and now_ms >= self._wake_at_ms:
+            self._wake_at_ms = None
+        commands = self.engine.handle(events, now_ms)
+        nominations = [each for each in commands if isinstance(each, c.Nominate) and each.nomination is not None]
+        barrier = Barrier({each.key for each in nominations if each.key in self.entries}, self._worker.start)
+        for command in commands:
+            if isinstance(command, c.WakeAt):
+                self._wake_at(command.at_ms)
+                continue
+            entry = self.entries.get(command.key)
+            if entry is None:
+                continue
+            if isinstance(command, c.NoteOvertaken):
+                entry.later.append(command)
+                continue
+            if isinstance(command, c.Evict):
+                entry.evict_generation = command.generation
+                entry.told = ()
+            elif isinstance(command, c.Shrink):
+                entry.shrink_to = command.grants
+            waits_for = barrier if isinstance(command, c.Evict | c.Shrink) and not barrier.open else None
+            entry.todo.append(Task(command, barrier, waits_for))
+            if waits_for is not None:
+                barrier.waiting.append(entry)
+            self._worker.start(entry)
+
+    def _wake_at(self, at_ms: int) -> None:
+        self._wake_at_ms = at_ms  # the engine says when it must be called next, whatever it said before
+        delay_s = max(0.0, (at_ms - self.clock_ms()) / 1000)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self.wake)
+
+    def look_at(self, entry: Entry, at_ms: int) -> None:
+        """Mark it at this time."""
+        if at_ms > entry.look_at_ms:
+            entry.look_at_ms = at_ms
+            delay_s = max(0.0, (at_ms - self.clock_ms()) / 1000)
+            asyncio.get_running_loop().call_later(delay_s, self.mark, entry)
+
+    # -- for the worker -----------------------------------------------------------------------------------------------
+
+    def answer(self, *events: ev.Event) -> None:
+        """The outcome of a write."""
+        self._events.extend(events)
+        self.wake()
+
+    def take_unit(self, entry: Entry, found: QueueUnit) -> None:
+        """A unit as a write has left it."""
+        self.see_unit(read_unit(found))

@@ -1,0 +1,107 @@
+"""The port to the cluster: what the loop asks of whoever talks to the API server. `usher.app` plugs it in.
+
+Writes answer with a value, never with an exception: what became of a write is an event like any other. A write that
+rests on something read carries its `resourceVersion`; the cluster answers `Stale` with the object as it is now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from usher.api.queueunit import QueueUnit
+from usher.jobkinds.base import JobKind
+from usher.runtime.objects import JobObject
+
+T = TypeVar("T", covariant=True)
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[T]):
+    """Done; this is the object now."""
+
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Stale(Generic[T]):
+    """Not done: the object has changed; this is the object now."""
+
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """Not done: the object is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Not done, and it would not be done if it were tried again."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Not sent, because we are not the leader any more: nothing counts from here on."""
+
+
+Outcome = Written[T] | Stale[T] | Vanished | Rejected | Fenced
+
+
+class Urgency(Enum):
+    """Which writes go first."""
+
+    DECISION = 0
+    """Somebody waits for it: admissions, evictions, releases."""
+    RECORD = 1
+    """What happened."""
+    REPORT = 2
+    """What is shown."""
+
+
+class Severity(Enum):
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Regarding:
+    """The object that an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class Cluster(Protocol):
+    """The API server, as the loop sees it."""
+
+    async def create_unit(self, namespace: str, body: Body) -> Outcome[QueueUnit]: ...
+
+    async def patch_unit(self, namespace: str, name: str, body: Body) -> Outcome[QueueUnit]: ...
+
+    async def patch_unit_status(
+        self, namespace: str, name: str, body: Body, urgency: Urgency
+    ) -> Outcome[QueueUnit]: ...
+
+    async def delete_unit(self, namespace: str, name: str, uid: str) -> Outcome[None]: ...
+
+    async def patch_job(self, kind: JobKind, namespace: str, name: str, body: Body) -> Outcome[JobObject]: ...
+
+    async def open_gate(self, namespace: str, pod: str, uid: str, gate: str) -> Outcome[None]: ...
+
+    async def delete_pod(self, namespace: str, pod: str, uid: str) -> Outcome[None]: ...
+
+    async def patch_queue_status(self, namespace: str, name: str, body: Body) -> Outcome[None]: ...
+
+    async def patch_quota_status(self, name: str, body: Body) -> Outcome[None]: ...
+
+    def tell(self, regarding: Regarding, severity: Severity, reason: str, action: str, note: str) -> None:
+        """An Event; never waited for, dropped first when there is too much to write."""

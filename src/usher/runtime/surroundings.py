@@ -1,0 +1,169 @@
+"""What jobs are decided among: queues, quotas, nodes, namespaces, priority classes. Objects in, engine events out.
+
+Fed by informers through `usher.app`; `take` after each batch gives what the engine must hear, only what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from usher.api.quantities import amounts_of, requirements_of
+from usher.api.queue import PreemptionWithinQuota
+from usher.api.queue import Queue as QueueObject
+from usher.api.queuequota import QueueQuota
+from usher.core.durations import DurationError, parse_ms
+from usher.core.events import Event, QueueChanged, QueueGone
+from usher.core.model import Check, Queue
+from usher.policies.registry import ALIASES
+from usher.quotas.queuequota import QueueQuotas
+from usher.quotas.source import selected
+from usher.quotas.tree import QuotaTree
+from usher.runtime.capacity import Capacity
+from usher.runtime.facts import Reading
+from usher.runtime.objects import NamespaceObject, NodeObject, PriorityClassObject
+
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def read_queue(
+    found: QueueObject,
+    namespaces: Mapping[str, Mapping[str, str]],
+    classes: Mapping[str, int],
+    system: str,
+    errors: list[str],
+) -> Queue:
+    """A Queue as the engine wants it; what cannot be read is left out, with a text in `errors`."""
+    meta, spec = found.metadata, found.spec
+    allowed: frozenset[str] | None = None
+    checks: list[Check] = []
+    reserve_after_ms: int | None = None
+    try:
+        if spec.namespace_selector is not None:
+            allowed = selected(requirements_of(spec.namespace_selector), namespaces)
+        checks = [Check(each.name, requirements_of(each.label_selector)) for each in spec.admission_checks]
+    except ValueError as error:
+        errors.append(f"spec: {error}")
+        allowed = frozenset()
+    try:
+        reserve_after_ms = None if spec.reserve_after is None else parse_ms(spec.reserve_after)
+    except DurationError as error:
+        errors.append(f"spec.reserveAfter: {error}")
+    preemption = spec.preemption
+    return Queue(
+        namespace=meta.namespace,
+        name=meta.name,
+        policy=ALIASES.get(spec.queue_policy, spec.queue_policy),
+        priority=spec.priority if spec.priority is not None else classes.get(spec.priority_class_name, 0),
+        weight=spec.weight,
+        quota=spec.quota,
+        request=amounts_of(spec.request, "spec.request", errors),
+        shared=meta.namespace == system,
+        namespaces=allowed,
+        max_priority=spec.max_priority,
+        max_units=spec.max_units,
+        stop=spec.stop_policy,
+        checks=tuple(checks),
+        preempts=preemption is not None and preemption.within_quota is PreemptionWithinQuota.LOWER_PRIORITY,
+        reserve_after_ms=reserve_after_ms,
+    )
+
+
+@dataclass(slots=True)
+class KnownQueue:
+    """A Queue object and what became of it."""
+
+    object: QueueObject
+    queue: Queue
+    problems: list[str] = field(default_factory=list)
+
+
+class Surroundings:
+    """Everything around the units, as the API server has it."""
+
+    def __init__(self, system_namespace: str, capacity: Capacity) -> None:
+        self.capacity = capacity
+        self.queue_quotas = QueueQuotas()
+        self.quotas = QuotaTree(self.queue_quotas)
+        self.queues: dict[str, KnownQueue] = {}
+        self.quota_objects: dict[str, QueueQuota] = {}
+        self._system = system_namespace
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._classes: dict[str, PriorityClassObject] = {}
+        self._told: dict[str, Queue] = {}
+        self._stale = False
+        """All queues must be read again: namespaces or classes changed."""
+
+    def see_queue(self, found: QueueObject, gone: bool = False) -> None:
+        key = f"{found.metadata.namespace}/{found.metadata.name}"
+        if gone:
+            self.queues.pop(key, None)
+        else:
+            self.queues[key] = self._read(found)
+
+    def see_quota(self, found: QueueQuota, gone: bool = False) -> None:
+        name = found.metadata.name
+        if gone:
+            self.quota_objects.pop(name, None)
+            self.queue_quotas.gone(name)
+        else:
+            self.quota_objects[name] = found
+            self.queue_quotas.changed(found)
+
+    def see_namespace(self, found: NamespaceObject, gone: bool = False) -> None:
+        name, labels = found.metadata.name, found.metadata.labels
+        if gone:
+            self._namespaces.pop(name, None)
+            self.quotas.namespace_gone(name)
+        elif self._namespaces.get(name) != labels:
+            self._namespaces[name] = labels
+            self.quotas.namespace_changed(name, labels)
+        else:
+            return
+        self._stale = True
+
+    def see_class(self, found: PriorityClassObject, gone: bool = False) -> None:
+        if gone:
+            self._classes.pop(found.metadata.name, None)
+        else:
+            self._classes[found.metadata.name] = found
+        self._stale = True
+
+    def see_node(self, found: NodeObject, now_ms: int, gone: bool = False) -> None:
+        if gone:
+            self.capacity.node_gone(found.metadata.name, now_ms)
+        else:
+            self.capacity.node_changed(found, now_ms)
+
+    def reading(self, base: Reading) -> Reading:
+        """How jobs are read, with the priority classes as they are now."""
+        default = next((each for each in self._classes.values() if each.global_default), None)
+        return replace(
+            base,
+            classes=self._values(),
+            default_class=("", 0) if default is None else (default.metadata.name, default.value),
+        )
+
+    def take(self, now_ms: int) -> list[Event]:
+        """What the engine must hear now."""
+        if self._stale:
+            self._stale = False
+            self.queues = {key: self._read(known.object) for key, known in self.queues.items()}
+        events: list[Event] = [*self.quotas.take()]
+        for key in [key for key in self._told if key not in self.queues]:
+            del self._told[key]
+            events.append(QueueGone(key))
+        for key, known in self.queues.items():
+            if self._told.get(key) != known.queue:
+                self._told[key] = known.queue
+                events.append(QueueChanged(known.queue))
+        change = self.capacity.take(now_ms)
+        return events if change is None else [*events, change]
+
+    def _values(self) -> dict[str, int]:
+        return {**SYSTEM_CLASSES, **{name: each.value for name, each in self._classes.items()}}
+
+    def _read(self, found: QueueObject) -> KnownQueue:
+        errors: list[str] = []
+        queue = read_queue(found, self._namespaces, self._values(), self._system, errors)
+        return KnownQueue(found, queue, errors)

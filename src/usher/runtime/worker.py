@@ -1,0 +1,338 @@
+"""Writes for the entries, one thing at a time in each: the engine's word first, then what follows from it.
+
+A worker never decides anything. What it wrote it reads back from the answer, so the next look starts from there; what
+was refused it says, and rests before it tries again. Called by `usher.runtime.manager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from usher.core import commands as c
+from usher.core import events as ev
+from usher.core.model import Stored
+from usher.core.phases import FINISHED, HOLDING, Cause, Phase
+from usher.jobkinds.base import Additions
+from usher.runtime.entry import Entry, Step, loose_pods, next_step, targets
+from usher.runtime.facts import GATE, QUOTA_ANNOTATION, UNIT_ANNOTATION, JobFacts, UnitFacts, draft, read_job
+from usher.runtime.objects import JobObject
+from usher.runtime.port import (
+    Fenced,
+    Outcome,
+    Regarding,
+    Rejected,
+    Severity,
+    Stale,
+    Urgency,
+    Vanished,
+    Written,
+)
+from usher.runtime.status import WORDS, fold, status_after, status_patch, with_report
+
+if TYPE_CHECKING:
+    from usher.runtime.manager import Manager
+
+Admission = c.Admit | c.Reserve | c.Grow
+ATTEMPTS_MAX = 8
+"""How often a write is tried anew on an object that keeps changing, before it rests."""
+OPTIONAL = ("queue", "quota", "maximumExecutionTimeSeconds", "preemptible", "priorityClassName")
+
+
+class Barrier:
+    """Nominations of one call: whoever must stop for them is told only when they are stored."""
+
+    def __init__(self, keys: set[str], start: Callable[[Entry], None]) -> None:
+        self._missing = keys
+        self._start = start
+        self.waiting: list[Entry] = []
+
+    @property
+    def open(self) -> bool:
+        return not self._missing
+
+    def stored(self, key: str) -> None:
+        self._missing.discard(key)
+        if self.open:
+            waiting, self.waiting = self.waiting, []
+            for entry in waiting:
+                self._start(entry)
+
+
+@dataclass(slots=True)
+class Task:
+    """A command on its way into a status."""
+
+    command: c.Command
+    barrier: Barrier
+    waits_for: Barrier | None = field(default=None)
+
+    @property
+    def ready(self) -> bool:
+        return self.waits_for is None or self.waits_for.open
+
+
+class Worker:
+    """Carries out what the entries call for."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self.group: asyncio.TaskGroup | None = None
+
+    def start(self, entry: Entry) -> None:
+        """See that somebody works on this entry, if there is something to do."""
+        if entry.busy or self.group is None or self._manager.stopped or not self._has_work(entry):
+            return
+        entry.busy = True
+        self.group.create_task(self._work(entry))
+
+    def _has_work(self, entry: Entry) -> bool:
+        if entry.rests_until_ms > self._manager.clock_ms():
+            return False
+        return bool(entry.todo and entry.todo[0].ready) or _revives(entry) or next_step(entry) is not None
+
+    async def _work(self, entry: Entry) -> None:
+        manager = self._manager
+        try:
+            while not manager.stopped and entry.rests_until_ms <= manager.clock_ms():
+                if _revives(entry):
+                    await self._write(entry, [])
+                elif entry.todo and entry.todo[0].ready:
+                    await self._write(entry, self._ready(entry))
+                elif (step := next_step(entry)) is not None:
+                    await self._take(entry, step)
+                else:
+                    break
+        finally:
+            entry.busy = False
+        manager.mark(entry)
+
+    def _ready(self, entry: Entry) -> list[Task]:
+        tasks: list[Task] = []
+        while entry.todo and entry.todo[0].ready:
+            tasks.append(entry.todo.popleft())
+        return tasks
+
+    # -- the unit's status --------------------------------------------------------------------------------------------
+
+    async def _write(self, entry: Entry, tasks: list[Task]) -> None:
+        """Carry commands into the status, together; every admission among them is answered."""
+        commands = [*entry.later, *(task.command for task in tasks)]
+        entry.later = []
+        for _ in range(ATTEMPTS_MAX):
+            unit = entry.unit
+            if unit is None or unit.stored.phase in FINISHED:
+                self._refuse(commands, "the unit is gone")
+                break
+            if unit.generation != entry.spec_generation and any(isinstance(each, Admission) for each in commands):
+                self._refuse(commands, "the unit has changed")
+                commands = [each for each in commands if not isinstance(each, Admission)]
+            outcome = await self._send_status(entry, unit, commands)
+            if isinstance(outcome, Written):
+                self._done(entry, commands)
+                break
+            if isinstance(outcome, Stale):
+                continue
+            self._refuse(commands, self._why(entry, outcome))
+            break
+        else:
+            self._refuse(commands, "the unit keeps changing")
+        for task in tasks:
+            if isinstance(task.command, c.Nominate):
+                task.barrier.stored(entry.key)
+
+    async def _send_status(self, entry: Entry, unit: UnitFacts, commands: list[c.Command]) -> Outcome[Any]:
+        manager, now_ms = self._manager, self._manager.clock_ms()
+        past = self._past(entry, unit)
+        stored = fold(past, commands, now_ms)
+        waits = ("", "")
+        if not stored.grants and stored.phase not in FINISHED:
+            waits = manager.engine.reason(entry.key)
+        status = status_after(unit, stored, commands, waits, now_ms)
+        status = with_report(status, entry.alive())
+        body = status_patch(unit.status, status, manager.epoch, unit.version)
+        if not body:
+            return Written(None)
+        urgent = any(isinstance(each, Admission | c.Evict | c.Nominate) for each in commands)
+        outcome = await manager.cluster.patch_unit_status(
+            unit.namespace, unit.name, body, Urgency.DECISION if urgent else Urgency.RECORD
+        )
+        if isinstance(outcome, Written | Stale):
+            manager.take_unit(entry, outcome.object)
+        if isinstance(outcome, Written):
+            entry.last = None
+        return outcome
+
+    def _past(self, entry: Entry, unit: UnitFacts) -> Stored:
+        """What is stored or, where the unit was made anew, what it must be given first."""
+        if not _revives(entry) or entry.last is None:
+            stored = unit.stored
+            return self._shrunk(entry, stored) if unit.unit.elastic else stored
+        view = self._manager.engine.unit(entry.key)
+        return replace(entry.last, quota=entry.last.quota or (view.quota if view is not None else ""))
+
+    def _shrunk(self, entry: Entry, stored: Stored) -> Stored:
+        told = next((each for each in entry.told if isinstance(each, ev.UnitShrunk)), None)
+        if told is None or not stored.grants or told.generation != stored.generation:
+            return stored
+        return replace(stored, grants=told.grants)
+
+    def _done(self, entry: Entry, commands: list[c.Command]) -> None:
+        manager = self._manager
+        for command in commands:
+            if isinstance(command, Admission):
+                manager.answer(ev.Confirmed(command.key, command.generation))
+                if not isinstance(command, c.Reserve):
+                    pods = sum(grant.count for grant in command.grants)
+                    self._tell(entry, Severity.NORMAL, "Admitted", f"May start with {pods} pods.")
+            elif isinstance(command, c.Evict):
+                text = WORDS.get(command.cause, command.cause.value) + (f" for {command.by}" if command.by else "")
+                self._tell(entry, Severity.WARNING, "Evicted", f"{text}.")
+            elif isinstance(command, c.SetPhase) and command.cause is Cause.NOT_ADMITTED:
+                self._tell(entry, Severity.NORMAL, "Waiting", manager.engine.reason(entry.key)[1] or "It waits.")
+
+    def _refuse(self, commands: list[c.Command], why: str) -> None:
+        for command in commands:
+            if isinstance(command, Admission):
+                self._manager.answer(ev.Refused(command.key, command.generation, why))
+
+    # -- the job and the unit's spec ----------------------------------------------------------------------------------
+
+    async def _take(self, entry: Entry, step: Step) -> None:
+        job = entry.job
+        assert job is not None
+        match step:
+            case Step.CREATE | Step.FOLLOW | Step.DROP:
+                outcome = await self._change_unit(entry, job, step)
+            case Step.HOLD | Step.RELEASE | Step.RESIZE:
+                outcome = await self._change_job(entry, job, step)
+            case Step.LET_IN | Step.TAKE_BACK:
+                outcome = await self._change_pod(entry, step)
+        if isinstance(outcome, Written):
+            entry.rest_ms = 0
+        elif not isinstance(outcome, Stale):
+            why = self._why(entry, outcome)
+            if not isinstance(outcome, Vanished | Fenced):
+                self.complain(entry, "Failed", f"Could not {step.value}: {why}")
+            self._rest(entry)
+
+    async def _change_unit(self, entry: Entry, job: JobFacts, step: Step) -> Outcome[Any]:
+        manager, meta = self._manager, job.found.metadata
+        unit = entry.unit
+        if step is Step.DROP:
+            assert unit is not None
+            return await manager.cluster.delete_unit(unit.namespace, unit.name, unit.uid)
+        said = draft(job.kind, job.decoded(), job.found, manager.reading)
+        assert said is not None
+        outcome: Outcome[Any]
+        if step is Step.CREATE:
+            outcome = await manager.cluster.create_unit(meta.namespace, said.body)
+        else:
+            assert unit is not None
+            spec = {**dict.fromkeys(OPTIONAL), **said.body["spec"]}
+            spec.pop("sequence")
+            spec.pop("consumerRef")
+            labels = {**dict.fromkeys(unit.unit.labels), **said.body["metadata"]["labels"]}
+            body = {"metadata": {"resourceVersion": str(unit.version), "labels": labels}, "spec": spec}
+            outcome = await manager.cluster.patch_unit(unit.namespace, unit.name, body)
+        if isinstance(outcome, Written | Stale):
+            manager.take_unit(entry, outcome.object)
+        return outcome
+
+    async def _change_job(self, entry: Entry, job: JobFacts, step: Step) -> Outcome[Any]:
+        manager, meta, unit = self._manager, job.found.metadata, entry.unit
+        decoded = job.decoded()
+        if step is Step.HOLD:
+            counts = {pods.name: pods.count for pods in unit.unit.pod_sets} if unit is not None else dict(job.counts)
+            if unit is not None and (unit.unit.elastic or unit.stored.phase not in HOLDING):
+                counts = dict(job.counts)
+            patch = job.kind.hold(decoded, counts)
+        elif step is Step.RELEASE:
+            assert unit is not None
+            grants = {grant.pod_set: grant.count for grant in unit.stored.grants}
+            marks = {UNIT_ANNOTATION: unit.name, QUOTA_ANNOTATION: unit.stored.quota}
+            patch = job.kind.release(decoded, grants, Additions(marks, GATE if unit.unit.elastic else ""))
+        else:
+            assert unit is not None
+            grants = {grant.pod_set: grant.count for grant in unit.stored.grants}
+            patch = job.kind.resize(decoded, grants)
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": patch}
+        outcome = await manager.cluster.patch_job(job.kind, meta.namespace, meta.name, body)
+        if isinstance(outcome, Written | Stale):
+            self._took(outcome.object, job)
+        if isinstance(outcome, Written) and step is Step.HOLD:
+            entry.held_ms = manager.clock_ms()
+        if isinstance(outcome, Written) and step is Step.RESIZE:
+            text = "A job that runs may grow only if it is elastic: it was brought back to what it was granted."
+            self.complain(entry, "GrowthRefused", text)
+        return outcome
+
+    def _took(self, found: JobObject, job: JobFacts) -> None:
+        self._manager.take_job(read_job(job.kind, found, self._manager.reading))
+
+    async def _change_pod(self, entry: Entry, step: Step) -> Outcome[Any]:
+        most, loose = targets(entry), loose_pods(entry)
+        cluster = self._manager.cluster
+        outcome: Outcome[Any]
+        if step is Step.LET_IN:
+            pod = next(pod for pod in entry.gated() if loose.get(pod.pod_set, 0) < most.get(pod.pod_set, 0))
+            namespace, _, name = pod.key.partition("/")
+            outcome = await cluster.open_gate(namespace, name, pod.uid, GATE)
+            if isinstance(outcome, Written):
+                entry.opened.add(pod.uid)
+            else:
+                entry.pods.pop(pod.uid, None)
+            return outcome
+        staying = [pod for pod in entry.alive() if not pod.deleting]
+        over = {name: sum(p.pod_set == name for p in staying) - count for name, count in most.items()}
+        pod = max((pod for pod in staying if over.get(pod.pod_set, 0) > 0), key=lambda pod: pod.key)
+        namespace, _, name = pod.key.partition("/")
+        outcome = await cluster.delete_pod(namespace, name, pod.uid)
+        if isinstance(outcome, Written):
+            entry.pods[pod.uid] = replace(pod, deleting=True)
+        else:
+            entry.pods.pop(pod.uid, None)
+        return outcome
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def _why(self, entry: Entry, outcome: Outcome[Any]) -> str:
+        match outcome:
+            case Fenced():
+                self._manager.stopped = True
+                self._manager.wake()
+                return "we are not the leader any more"
+            case Vanished():
+                return "it is gone"
+            case Rejected(reason, message):
+                return f"{reason}: {message}"
+            case _:
+                return "it has changed"
+
+    def _rest(self, entry: Entry) -> None:
+        settings, now_ms = self._manager.settings, self._manager.clock_ms()
+        entry.rest_ms = min(max(2 * entry.rest_ms, settings.step_rest_ms), settings.step_rest_max_ms)
+        entry.rests_until_ms = now_ms + entry.rest_ms
+        self._manager.look_at(entry, entry.rests_until_ms)
+
+    def complain(self, entry: Entry, reason: str, text: str) -> None:
+        """Say it on the job, once while it stays the same."""
+        if entry.complaint != (reason, text):
+            entry.complaint = (reason, text)
+            self._tell(entry, Severity.WARNING, reason, text)
+
+    def _tell(self, entry: Entry, severity: Severity, reason: str, note: str) -> None:
+        job = entry.job
+        if job is not None:
+            kind, meta = job.kind, job.found.metadata
+            api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+            regarding = Regarding(api_version, kind.kind, meta.namespace, meta.name, meta.uid)
+            self._manager.cluster.tell(regarding, severity, reason, "Queueing", note[:1024])
+
+
+def _revives(entry: Entry) -> bool:
+    """Whether its unit was made anew, and lacks the past that its running job has."""
+    unit = entry.unit
+    return entry.adopted and entry.last is not None and unit is not None and unit.stored.phase is Phase.NEW
