@@ -197,6 +197,10 @@ class QueueUnitStatus(Api, frozen=True, kw_only=True):
     """Its back-off, if there was one since it last ran."""
     nomination: Nomination | None = None
     """Room that is kept for it until it starts."""
+    overtaken_since: Time | None = None
+    """Since when units after it in the order go past it while it waits."""
+    protected_until: Time | None = None
+    """Until when nobody takes back what it holds."""
     inactive: Annotated[str, shape(maxLength=1024)] = ""
     """Why it was set aside; it takes part again when its owner says so."""
     evictions: Count = 0

@@ -21,7 +21,15 @@ RESOURCES_MAX: Final = 64
 
 QUANTITY: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 RESOURCE: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-DURATION: Final = r"^([0-9]+([.][0-9]+)?(ms|s|m|h|d))+$"
+DURATION: Final = (
+    "^"
+    + "".join(
+        f"([0-9]{{1,{digits}}}([.][0-9]{{1,3}})?{unit})?"
+        for digits, unit in ((4, "d"), (5, "h"), (6, "m"), (7, "s"), (9, "ms"))
+    )
+    + "$"
+)
+"""So few digits that it is never longer than what can be read."""
 POLICY: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
 LABEL_KEY: Final = RESOURCE
 NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -110,7 +118,9 @@ OptionalName = Annotated[str, worded(f"^$|{NAME}", NAME_WORDS, 253)]
 """A name, or the empty text that clients in Go write for none."""
 Time = Annotated[str, shape(format="date-time")]
 Message = Annotated[str, shape(maxLength=32768)]
-Duration = Annotated[str, worded(DURATION, "this is not a duration: write it as in 90s, 1h30m, 500ms or 2d", 32)]
+Duration = Annotated[
+    str, shape(minLength=1), worded(DURATION, "this is not a duration: write it as in 90s, 1h30m, 500ms or 2d", 32)
+]
 """As in 90s, 1h30m, 500ms, 2d."""
 
 ATOMIC: Final = {"x-kubernetes-map-type": "atomic"}

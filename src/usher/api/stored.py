@@ -10,9 +10,11 @@
 | `generation` | `admissionGeneration` |
 | `retries`, `requeue_at_ms` | `requeueState` |
 | `nomination` | `nomination` |
+| `overtaken_ms`, `protected_ms` | `overtakenSince`, `protectedUntil` |
 | `checks` | `admissionChecks`, while quota is reserved |
 
-Read when a manager starts; `with_stored` writes the same fields, so that nothing can be forgotten on one side only.
+Read when a manager starts. `with_stored` writes the same fields (what `usher.core.written` makes of a command), so that
+nothing can be forgotten on one side only.
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ def stored_of(status: QueueUnitStatus | None) -> Stored:
         requeue_at_ms=ms_of(requeue.requeue_at),
         inactive=status.inactive,
         nomination=_nomination(status.nomination),
+        overtaken_ms=-1 if status.overtaken_since is None else ms_of(status.overtaken_since),
+        protected_ms=ms_of(status.protected_until),
         has_run=status.has_run,
         checks={each.name: each.state for each in status.admission_checks} if reserved else {},
     )
@@ -78,6 +82,8 @@ def with_stored(status: QueueUnitStatus, stored: Stored, *, now_ms: int) -> Queu
         requeue_state=_requeue_state(stored),
         inactive=stored.inactive,
         nomination=None if stored.nomination is None else _written(stored.nomination),
+        overtaken_since=None if stored.overtaken_ms < 0 else time_of(stored.overtaken_ms),
+        protected_until=time_of(stored.protected_ms) if stored.protected_ms else None,
         has_run=stored.has_run,
         admission_checks=_checks(status, stored, now_ms),
     )
