@@ -36,6 +36,7 @@ from usher.runtime.capacity import Capacity
 from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
 from usher.runtime.manager import Manager, ManagerSettings
 from usher.runtime.objects import EMPTY, JobObject, NodeObject
+from usher.runtime.port import Cluster
 from usher.runtime.surroundings import Surroundings
 from usher.settings.tree import Settings
 
@@ -55,8 +56,13 @@ class Watched:
 class ManagerProcess:
     """`async with` starts it; `run` leads whenever it may."""
 
-    def __init__(self, config: Config, settings: Settings) -> None:
+    def __init__(
+        self, config: Config, settings: Settings, wrap: Callable[[LiveCluster], Cluster] | None = None
+    ) -> None:
+        """`wrap` may put something between the runtime and the cluster: tests do."""
         self.settings = settings
+        self._wrap = wrap or (lambda cluster: cluster)
+        self._dead = False
         self.manager: Manager | None = None
         self.surroundings: Surroundings | None = None
         self.writer: Writer | None = None
@@ -186,6 +192,12 @@ class ManagerProcess:
                 await self._lead(client, term, begun)
                 log.info("epoch %d has ended", term.epoch)
 
+    def die(self) -> None:
+        """From now on nothing is written any more, the lease included: what SIGKILL leaves behind. For tests."""
+        self._dead = True
+        if self.election is not None:
+            self.election.abandon()
+
     @property
     def synced(self) -> bool:
         return bool(self._watched) and all(watched.informer.synced.is_set() for watched in self._watched)
@@ -201,7 +213,7 @@ class ManagerProcess:
         writer = Writer(
             client,
             settings=WriterSettings(concurrency=self.settings.writer.concurrency),
-            fence=term.held,
+            fence=lambda: term.held() and not self._dead,
             refused_by_fence=fence.refused,
         )
         self.writer = writer
@@ -209,7 +221,7 @@ class ManagerProcess:
         jobs = self.settings.jobs
         around = Surroundings(self.settings.system_namespace, Capacity(self.settings.capacity_loss_grace_ms))
         manager = Manager(
-            LiveCluster(client, writer),
+            self._wrap(LiveCluster(client, writer)),
             engine,
             self._base,
             self._kinds,
@@ -234,7 +246,7 @@ class ManagerProcess:
         finally:
             manager.stopped = True
             self.manager = self.surroundings = None
-            await writer.drain(DRAIN_S if term.held() else 0.0)
+            await writer.drain(DRAIN_S if term.held() and not self._dead else 0.0)
 
     async def _fenced(self, client: Client, fence: Any, term: Term) -> bool:
         """See that the server refuses what an earlier leader writes; whether we still lead then."""

@@ -138,6 +138,11 @@ class Election:
             self._inner.call_soon_threadsafe(self._stopping.set)
         await asyncio.to_thread(self._thread.join)
 
+    def abandon(self) -> None:
+        """Stop believing in the term and never write to the lease again: it runs out, as if the process had died."""
+        self._lease = None
+        self._end_term()
+
     async def __aenter__(self) -> "Election":
         await self.start()
         return self

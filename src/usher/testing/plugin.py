@@ -81,6 +81,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.controlplane)
 
 
+def run_directory(config: pytest.Config) -> Path:
+    """The run's own directory, the same for all its workers; `leash` in it ends when the run does."""
+    given = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+    return Path(given) if given else config.stash[RUN].directory
+
+
 @pytest.fixture(scope="session")
 def control_plane_parts(request: pytest.FixtureRequest) -> Parts:
     """The programs of a control plane, for tests that start one of their own."""
@@ -92,8 +98,7 @@ def control_plane_parts(request: pytest.FixtureRequest) -> Parts:
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest, control_plane_parts: Parts) -> Cluster:
     """The run's control plane; whoever asks first starts it."""
-    given = getattr(request.config, "workerinput", {}).get(WORKER_INPUT)
-    home = Path(given) if given else request.config.stash[RUN].directory
+    home = run_directory(request.config)
     with (home / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return read_record(home / "cluster") or in_background(Plan(home / "cluster", NODES, leash=home / "leash"))
