@@ -27,6 +27,7 @@ OURS = {
     "kube": {"kube"},
     "settings": {"core"},
     "quotas": {"core", "api"},
+    "server": {"core", "runtime"},
 }
 """Packages that may import only these of ours."""
 

@@ -169,7 +169,7 @@ class Jobs:
         1000, "How many QueueUnits of ended jobs are kept; the oldest go first.", integer(0, 1_000_000)
     )
     pause_settle_ms: int = setting(
-        2_000,
+        3_000,
         "A job that is suspended before its controller was seen to start it counts as stopped after this long: pods "
         "may still come.",
         duration(),
