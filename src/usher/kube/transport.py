@@ -2,8 +2,8 @@
 
 Requests share a pool of connections that are kept alive; every stream (a watch) has a connection of its own. The
 transport sends a request once: aiohttp's habit of repeating what looks idempotent is turned off, because a PUT or
-DELETE that was carried out and repeated gives a wrong answer. A GET that met a connection closed by the server while it
-was idle is repeated once.
+DELETE that was carried out and repeated gives a wrong answer. Only a GET whose connection broke (usually one that the
+server had closed while it was idle) is repeated, once.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class AiohttpTransport:
         try:
             return await self._once(method, target, headers, tls, body, timeout_s)
         except ConnectionLost as lost:
-            if method == "GET" and isinstance(lost.__cause__, aiohttp.ServerDisconnectedError):
+            if method == "GET" and lost.sent:
                 return await self._once(method, target, headers, tls, body, timeout_s)
             raise
 
