@@ -108,7 +108,7 @@ class UnitCounts(Api, frozen=True, kw_only=True):
     dequeued: Natural = 0
     """May start and do not run yet."""
     running: Natural = 0
-    """Run."""
+    """Have their pods running."""
 
 
 class QueueStatus(Api, frozen=True, kw_only=True):
