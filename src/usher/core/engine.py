@@ -21,7 +21,7 @@ from usher.core.phases import Cause, Phase, after
 from usher.core.plugins import Plugins, QueuePolicy
 from usher.core.restore import go_on, restore
 from usher.core.state import UnitState, granted_amounts
-from usher.core.viewing import position, queue_view, quota_view, unit_view
+from usher.core.viewing import position, queue_views, quota_view, unit_view
 from usher.core.views import QueueView, QuotaView, UnitView
 from usher.core.world import World, count_shape
 
@@ -455,7 +455,7 @@ class Engine:
     def queues(self) -> list[QueueView]:
         self._settle()
         self._world.shares.ensure()
-        return [queue_view(self._world, key) for key in sorted(self._world.queues)]
+        return queue_views(self._world)
 
     def unit(self, key: str) -> UnitView | None:
         found = self._world.units.get(key)

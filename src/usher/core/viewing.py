@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from usher.core.amounts import add
+from usher.core.lanes import QueueState
 from usher.core.ledger import Node
 from usher.core.phases import FINISHED
 from usher.core.state import UnitState
@@ -48,16 +51,24 @@ def _node_view(world: World, node: Node) -> QuotaView:
     )
 
 
-def queue_view(world: World, key: str) -> QueueView:
+def queue_views(world: World) -> list[QueueView]:
+    """All queues by key, from one look at what is charged."""
+    holding: dict[QueueState, list[tuple[Node, UnitState]]] = {}
+    for node in [world.ledger.root, *world.ledger.nodes.values()]:
+        for unit in node.units.values():
+            if unit.queue is not None:
+                holding.setdefault(unit.queue, []).append((node, unit))
+    return [_queue_view(world, key, holding.get(world.queues[key], ())) for key in sorted(world.queues)]
+
+
+def _queue_view(world: World, key: str, holding: Sequence[tuple[Node, UnitState]]) -> QueueView:
     queue = world.queues[key]
     used: dict[str, int] = {}
     preempting: dict[str, int] = {}
     nodes: dict[Node, None] = {lane.leaf: None for lane in queue.lanes.values() if lane.leaf is not None}
-    for node in [world.ledger.root, *world.ledger.nodes.values()]:
-        for unit in node.units.values():
-            if unit.queue is queue:
-                add(used, unit.charged)
-                nodes[node] = None
+    for node, unit in holding:
+        add(used, unit.charged)
+        nodes[node] = None
     for unit in queue.members.values():
         if unit.leaf is not None:
             nodes[unit.leaf] = None
