@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -20,9 +20,9 @@ from usher.server.metrics import Collected, UsherCollector, Watched, gatherer
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
-def samples(families: Sequence[Metric]) -> dict[str, float]:
+def samples(families: Iterable[Metric]) -> dict[str, float]:
     """Every sample by its name and labels, as text gives them."""
-    text = generate_latest(Collected(families)).decode()  # type: ignore[arg-type]
+    text = generate_latest(Collected(list(families))).decode()  # type: ignore[arg-type]
     return {
         f"{each.name}{{{','.join(f'{k}={v}' for k, v in sorted(each.labels.items()))}}}": each.value
         for family in parse(text)

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from served import engine, watched
 
@@ -187,21 +187,23 @@ async def test_a_stopped_server_lets_go_of_its_port(http: aiohttp.ClientSession)
         pass
 
 
-class Slow:
-    """Metrics whose text takes until it is told to end."""
+class Slow(list[Any]):
+    """Samples whose text takes until it is told to end."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: list[Any]) -> None:
+        super().__init__(samples)
         self.asked, self.release = threading.Event(), threading.Event()
 
-    def __iter__(self) -> Iterator[Metric]:
+    def __iter__(self) -> Iterator[Any]:
         self.asked.set()
         assert self.release.wait(60)
-        yield GaugeMetricFamily("slow", "It took its time", value=1)
+        return super().__iter__()
 
 
 async def test_a_request_under_way_is_answered_when_the_server_stops(http: aiohttp.ClientSession) -> None:
-    slow: Any = Slow()
-    server = Server(Asked(metrics=lambda: slow), "127.0.0.1", 0)
+    metric = GaugeMetricFamily("slow", "It took its time", value=1)
+    metric.samples = slow = Slow(metric.samples)
+    server = Server(Asked(metrics=lambda: [metric]), "127.0.0.1", 0)
     await server.start()
     async with asyncio.TaskGroup() as group:
         answer = group.create_task(_text(http, f"{server.url}/metrics"))

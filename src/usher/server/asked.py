@@ -5,7 +5,7 @@ The wiring makes an `Asked`. Everything is called in the thread of the event loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client.metrics_core import Metric
@@ -24,7 +24,7 @@ class Asked:
     """Whether the process should go on; one that fails has it restarted."""
     ready: Mapping[str, Check] = field(default_factory=dict)
     """Whether it can do its work, as leader or as warm standby."""
-    metrics: Callable[[], Sequence[Metric]] = tuple
+    metrics: Callable[[], Iterable[Metric]] = tuple
     """As `usher.server.metrics.gatherer` makes it."""
     explain: Callable[[str], Explanation | None] | None = None
     """Why the unit namespace/name waits; None: `/debug` does not answer that."""

@@ -89,14 +89,14 @@ class Collected:
         return self._families
 
 
-def gatherer(watched: Watched) -> Callable[[], list[Metric]]:
-    """What `Asked.metrics` is: all of ours, and what Python and the process say of themselves."""
+def gatherer(watched: Watched) -> Callable[[], Iterable[Metric]]:
+    """What `Asked.metrics` is: all of ours, and what Python and the process say of themselves, one after the other."""
     registry = CollectorRegistry()
     registry.register(UsherCollector(watched))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
-    return lambda: list(registry.collect())
+    return registry.collect
 
 
 def in_base_units(resource: str, amount: int) -> float:

@@ -16,6 +16,7 @@ from typing import Final
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
 
 from usher.server.asked import Asked
 from usher.server.health import Health
@@ -86,7 +87,10 @@ class Server:
         return app
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        families = self._asked.metrics()
+        families: list[Metric] = []
+        for family in self._asked.metrics():
+            families.append(family)
+            await asyncio.sleep(0)  # a thousand queues make long families: let others have a turn between them
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = await asyncio.to_thread(encode, Collected(families))
         response = web.Response(body=body, headers={"Content-Type": content_type})
