@@ -21,8 +21,8 @@ from usher.core.phases import Cause, Phase, after
 from usher.core.plugins import Plugins, QueuePolicy
 from usher.core.restore import go_on, restore
 from usher.core.state import UnitState, granted_amounts
-from usher.core.viewing import position, queue_views, quota_view, unit_view
-from usher.core.views import QueueView, QuotaView, UnitView
+from usher.core.viewing import line_view, position, queue_views, quota_view, unit_view
+from usher.core.views import QueueView, QuotaView, UnitView, WaitingView
 from usher.core.world import World, count_shape
 
 
@@ -456,6 +456,15 @@ class Engine:
         self._settle()
         self._world.shares.ensure()
         return queue_views(self._world)
+
+    def line(self, queue: str, most: int) -> list[WaitingView]:
+        """The first units that wait in a queue, in order."""
+        return line_view(self._world, queue, most)
+
+    def queue_of(self, key: str) -> str:
+        """The key of the Queue of a unit; empty while there is none."""
+        found = self._world.units.get(key)
+        return found.queue.spec.key if found is not None and found.queue is not None else ""
 
     def unit(self, key: str) -> UnitView | None:
         found = self._world.units.get(key)

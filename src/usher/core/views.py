@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from usher.core.model import Grant
 from usher.core.phases import Phase
@@ -27,6 +27,10 @@ class QuotaView:
     demand: Mapping[str, int]
     problem: str = ""
     """Why it takes no part in the tree (its parent is missing, or it is its own ancestor)."""
+    waiting: int = 0
+    """Units that wait, here or below."""
+    holding: int = 0
+    """Units that hold quota, here or below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,18 @@ class QueueView:
     used: Mapping[str, int]
     preempting: Mapping[str, int]
     problem: str = ""
+    phases: Mapping[Phase, int] = field(default_factory=dict)
+    """How many of those that hold quota are in which phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingView:
+    """A unit that waits, at its place in the line."""
+
+    namespace: str
+    name: str
+    priority: int
+    """As it counts: capped by its queue."""
 
 
 @dataclass(frozen=True, slots=True)
