@@ -39,18 +39,18 @@ from usher.kube.lease import (
     released,
     renewed,
     taken,
-    utc_now,
 )
+from usher.kube.moments import utc_now
 
 
 class Term:
     """One time of leading. Ask `held` right before whatever only a leader may do; from any thread."""
 
-    def __init__(self, election: "Election", epoch: int, deadline: float) -> None:
+    def __init__(self, election: "Election", epoch: int, deadline: float, *, over: bool) -> None:
         self.epoch = epoch
         self._election = election
         self._deadline = deadline
-        self._over = False
+        self._over = over
 
     def held(self) -> bool:
         """Whether this process leads, for sure, at this moment."""
@@ -97,6 +97,8 @@ class Election:
         self._term: Term | None = None
         self._lease: Lease | None = None
         self._epoch_seen = 0
+        self._taking = False
+        self._closing = False
         self._failed: BaseException | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self._ready = threading.Event()
@@ -113,6 +115,8 @@ class Election:
         while (term := self.term) is None:
             if self._failed is not None:
                 raise RuntimeError(f"the election of {self.holder} broke down") from self._failed
+            if self._closing:
+                raise RuntimeError(f"{self.holder} does not stand for election any more")
             await self.changed(None)
         return term
 
@@ -133,6 +137,7 @@ class Election:
 
     async def stop(self) -> None:
         """Step down now, release the lease so that another can take it at once, and end the thread."""
+        self._closing = True
         self._end_term()
         with contextlib.suppress(RuntimeError):  # the thread ended by itself
             self._inner.call_soon_threadsafe(self._stopping.set)
@@ -179,7 +184,7 @@ class Election:
             await self._release(client)
 
     async def _stand(self, client: Client) -> None:
-        while True:
+        while not self._closing:
             term = await self._win(client)
             await self._keep(client, term)
             self._end_term()
@@ -223,14 +228,18 @@ class Election:
         epoch = max(self._epoch_seen, self._floor()) + 1
         body = taken(self._lease, name, self.holder, epoch, self.times, self._wall())
         sent = self.clock()
+        self._taking = True
         async with self._in_time():
             if self._lease is None:
                 self._lease = await client.create(LEASES, body, namespace)
             else:
                 self._lease = await client.replace(LEASES, name, namespace, body)
+        self._taking = False
         self._epoch_seen = epoch
         self.terms += 1
-        term = self._term = Term(self, epoch, sent + self.times.deadline_s)
+        term = self._term = Term(self, epoch, sent + self.times.deadline_s, over=self._closing)
+        if self._closing:  # looked at again: whoever stops us by now sees the term, or we see that they do
+            term._over = True
         self._tell()
         return term
 
@@ -275,20 +284,20 @@ class Election:
     async def _release(self, client: Client) -> None:
         """Give the lease back if it is ours; where that fails it runs out by itself."""
         name, namespace = self._place
+        read = self._taking  # the answer to our taking it was not awaited
         for _ in range(3):
-            if holder_of(self._lease) != self.holder or self._lease is None:
-                return
             try:
                 async with self._in_time():
-                    await client.replace(LEASES, name, namespace, released(self._lease, self._wall()))
+                    if read:
+                        self._lease = await client.get(LEASES, *self._place)
+                    if self._lease is not None and holder_of(self._lease) == self.holder:
+                        await client.replace(LEASES, name, namespace, released(self._lease, self._wall()))
+                    return
+            except NotFound:
                 return
             except (KubeError, TimeoutError) as error:
                 self._note(error)
-            try:
-                async with self._in_time():
-                    self._lease = await client.get(LEASES, *self._place)
-            except (KubeError, TimeoutError) as error:
-                self._note(error)
+                read = True
 
     async def _watch(self, client: Client) -> None:
         """Look at once when the lease changes; without this, a candidate looks every `retry_s`."""

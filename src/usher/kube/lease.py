@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from usher.kube.moments import micro_time
 from usher.kube.resource import untyped
 
 LEASES = untyped("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
@@ -23,11 +24,6 @@ def boot_clock() -> float:
     """Seconds that also pass while the machine is suspended, where the system can say that."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
-
-
-def utc_now() -> datetime.datetime:
-    """The wall clock, for people."""
-    return datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
@@ -71,20 +67,21 @@ def taken(lease: Lease | None, name: str, holder: str, epoch: int, times: LeaseT
         "holderIdentity": holder,
         "leaseTransitions": epoch,
         "leaseDurationSeconds": math.ceil(times.duration_s),
-        "acquireTime": _micro(now),
-        "renewTime": _micro(now),
+        "acquireTime": micro_time(now),
+        "renewTime": micro_time(now),
     }
     return {**lease, "spec": spec}
 
 
 def renewed(lease: Lease, now: datetime.datetime) -> Lease:
     """The lease, once more."""
-    return {**lease, "spec": {**lease["spec"], "renewTime": _micro(now)}}
+    return {**lease, "spec": {**lease["spec"], "renewTime": micro_time(now)}}
 
 
 def released(lease: Lease, now: datetime.datetime) -> Lease:
     """The lease without a holder; its epoch stays, so that the next one is higher."""
-    return {**lease, "spec": {**lease["spec"], "holderIdentity": "", "renewTime": _micro(now)}}
+    spec = {key: value for key, value in lease["spec"].items() if key != "holderIdentity"}
+    return {**lease, "spec": {**spec, "renewTime": micro_time(now)}}
 
 
 class Observation:
@@ -103,7 +100,3 @@ class Observation:
         if not holder_of(lease):
             return 0.0
         return self._since + max(duration_of(lease), at_least_s) - self._clock()
-
-
-def _micro(now: datetime.datetime) -> str:
-    return now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
