@@ -1,17 +1,15 @@
 """Informers and an API server that stops, starts and forgets: on a control plane of the test's own."""
 
 import asyncio
-import json
 import os
 import signal
-import ssl
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from clients import MAPS, QUICK, agrees, config_map, connected, following
+from etcd import Etcd
 
 from usher.devcluster import ControlPlane, Nodes
 from usher.devcluster.parts import Parts
@@ -20,22 +18,6 @@ from usher.kube.errors import Gone
 from usher.kube.store import Added, Deleted
 from usher.testing import eventually
 from usher.testing.proxy import Proxy
-
-
-async def compact(plane: ControlPlane) -> int:
-    """Make etcd forget every past version; the version that it still has."""
-    tls = ssl.create_default_context(cafile=plane.layout.authority.certificate)
-    tls.load_cert_chain(plane.layout.server.certificate, plane.layout.server.key)
-
-    def call(path: str, body: dict[str, object]) -> dict[str, object]:
-        url = f"https://127.0.0.1:{plane.layout.ports.etcd}/v3/{path}"
-        with urllib.request.urlopen(url, data=json.dumps(body).encode(), context=tls) as answer:
-            return json.load(answer)
-
-    status = await asyncio.to_thread(call, "maintenance/status", {})
-    revision = int(status["header"]["revision"])  # type: ignore[index]
-    await asyncio.to_thread(call, "kv/compaction", {"revision": revision, "physical": True})
-    return revision
 
 
 @asynccontextmanager
@@ -86,7 +68,8 @@ async def test_a_server_that_was_killed_and_came_back_without_memory_costs_nothi
             await direct.delete(MAPS, "replaced", "default")
             await direct.create(MAPS, config_map("replaced", x="new"), "default")
             await direct.create(MAPS, config_map("comes"), "default")
-            await compact(plane)
+            async with Etcd(plane) as etcd:
+                await etcd.compact()
             async with stopped_server(plane) as command, running(command, plane.layout.log("kube-apiserver-again")):
                 await proxy.up()  # while the server may not be up: one more reason to try again
                 assert await ready(direct)
@@ -141,7 +124,8 @@ async def test_a_compaction_while_disconnected_is_survived_without_a_watch_cache
             await proxy.down()
             await direct.delete(MAPS, "goes", "default")
             await direct.patch(MAPS, "changes", "default", {"data": {"x": "1"}})
-            await compact(plane)
+            async with Etcd(plane) as etcd:
+                await etcd.compact()
             await proxy.up()
             listed = await agrees(direct, informer, "default")
 
