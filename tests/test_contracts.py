@@ -26,6 +26,7 @@ OURS = {
     "devcluster": {"devcluster"},
     "kube": {"kube"},
     "settings": {"core"},
+    "api": {"core"},
     "quotas": {"core", "api"},
     "server": {"core", "runtime"},
 }

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from apiserver import APPLY, JSON, ApiServer, RefusedError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,9 +20,11 @@ from structural import structs
 from usher.api.codec import as_dict, decode, template_of
 from usher.api.crd import root_schema
 from usher.api.kinds import KINDS
+from usher.api.names import API_VERSION
 from usher.api.queueunit import QueueUnit
 from usher.devcluster.clusters import Cluster
 
+ROOT = Path(__file__).parents[2]
 NOW = "2026-01-01T00:00:00Z"
 
 
@@ -59,6 +64,35 @@ def test_what_a_client_in_go_writes_is_accepted(server: ApiServer, name: str) ->
     assert decode(KINDS[body["kind"]].type, stored).kind == body["kind"]
     assert contained(body["spec"], stored["spec"])
     assert contained(body["status"], stored.get("status", {}))
+
+
+def documents() -> list[tuple[str, dict[str, Any]]]:
+    """Objects of our kinds that the examples and the docs show."""
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "examples").rglob("*.yaml"))}
+    page = (ROOT / "docs" / "api.md").read_text()
+    shown = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    files |= {f"docs/api.md {number}": text for number, text in enumerate(shown)}
+        f"docs/api.md {number}": text for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    }
+    return [
+        (f"{name} {body['kind']} {body['metadata']['name']}", body)
+        for name, text in files.items()
+        for body in yaml.safe_load_all(text)
+        if body and body["apiVersion"] == API_VERSION
+    ]
+
+
+@pytest.mark.parametrize("body", [body for _, body in documents()], ids=[name for name, _ in documents()])
+def test_what_the_examples_and_the_docs_show_is_accepted(server: ApiServer, body: dict[str, Any]) -> None:
+    mine = {**body, "metadata": {**body["metadata"], "namespace": server.namespace, "name": unique("shown")}}
+    if not KINDS[body["kind"]].namespaced:
+        del mine["metadata"]["namespace"]
+    if "status" not in body:
+        assert server.dry_run(mine)["spec"]
+    else:  # the answer of a check
+        unit = made("QueueUnit")
+        server.create(unit)
+        assert server.patch(unit, {"status": body["status"]}, "status")["status"] == body["status"]
 
 
 def contained(given: Any, found: Any) -> bool:
