@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from usher.api.codec import decode
@@ -261,6 +261,7 @@ def test_of_two_sources_with_the_same_name_the_first_has_it() -> None:
 parents = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "root", *"abcdefx"]), max_size=6)
 
 
+@settings(deadline=None)
 @given(parents)
 def test_the_same_quotas_have_no_place_as_in_the_engine_and_for_the_same_reason(given_parents: dict[str, str]) -> None:
     quotas = {name: Quota(name, parent) for name, parent in given_parents.items()}
@@ -271,6 +272,7 @@ def test_the_same_quotas_have_no_place_as_in_the_engine_and_for_the_same_reason(
     assert {name: problem.message for name, problem in misplaced(quotas).items()} == want
 
 
+@settings(deadline=None)
 @given(parents)
 def test_a_cycle_is_found_where_there_is_one(given_parents: dict[str, str]) -> None:
     reasons = {problem.reason for problem in misplaced({n: Quota(n, p) for n, p in given_parents.items()}).values()}
@@ -280,6 +282,7 @@ def test_a_cycle_is_found_where_there_is_one(given_parents: dict[str, str]) -> N
     assert all(given_parents[child] == parent for child, parent in pairwise(names))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "a", "b"]), st.integers(0, 3)), max_size=20))
 def test_what_was_told_adds_up_to_what_there_is(steps: list[tuple[str, str, int]]) -> None:
     world, heard = World(), dict[str, Quota]()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from usher.core.events import CapacityChanged
@@ -161,6 +161,7 @@ def test_a_node_that_nobody_knew_may_go() -> None:
 moves = st.lists(st.tuples(st.integers(0, 40), st.sampled_from("abc"), st.integers(0, 3)), max_size=30)
 
 
+@settings(deadline=None)
 @given(moves)
 def test_sums_are_those_of_the_nodes_whatever_happens(steps: list[tuple[int, str, int]]) -> None:
     capacity, now, told = Capacity(50), 0, CapacityChanged({})
