@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from seeds import MANIFESTS, STATUSES
 
@@ -20,6 +20,8 @@ from usher.api.queue import Queue, QueueSpec
 from usher.api.queuejob import QueueJob, QueueJobSpec
 from usher.api.queueunit import QueueUnit, QueueUnitSpec, QueueUnitStatus
 from usher.core.phases import Phase
+
+CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
@@ -150,6 +152,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+@CALM
 @given(OBJECTS.map(without_nulls), OBJECTS.map(without_nulls))
 def test_a_merge_patch_turns_the_one_into_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     patch = merge_patch(before, after)

@@ -72,8 +72,6 @@ def documents() -> list[tuple[str, dict[str, Any]]]:
     page = (ROOT / "docs" / "api.md").read_text()
     shown = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     files |= {f"docs/api.md {number}": text for number, text in enumerate(shown)}
-        f"docs/api.md {number}": text for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
-    }
     return [
         (f"{name} {body['kind']} {body['metadata']['name']}", body)
         for name, text in files.items()
