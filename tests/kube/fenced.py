@@ -9,7 +9,7 @@ from usher.kube.fencing import Fence
 from usher.kube.lease import LeaseTimes
 
 GROUP = "tests.usher.dev"
-TIMES = LeaseTimes(duration_s=2.0, deadline_s=1.2, renew_s=0.3, retry_s=0.1)
+TIMES = LeaseTimes(duration_s=3.0, deadline_s=2.0, renew_s=0.3, retry_s=0.1)
 """Short, but with room for a busy machine."""
 
 CRDS = untyped("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)

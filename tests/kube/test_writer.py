@@ -406,14 +406,21 @@ async def test_the_fence_is_asked_before_every_send_and_after_every_wait(
 
 
 async def test_a_write_is_given_up_when_its_time_is_over(control_plane: Cluster, kubectl: Kubectl) -> None:
-    impatient = WriterSettings(backoff_first_s=0.01, backoff_max_s=0.02, patience_s=0.1)
-    async with staged(control_plane, kubectl, settings=impatient) as stage:
-        stage.proxy.rule(Answer(503))
+    now = 0.0
+
+    def slow(request: Passed) -> Fault | None:
+        nonlocal now
+        now += 1
+        return Answer(503)
+
+    impatient = WriterSettings(backoff_first_s=0.01, backoff_max_s=0.02, patience_s=5)
+    async with staged(control_plane, kubectl, settings=impatient, clock=lambda: now) as stage:
+        stage.proxy.decide(slow)
         outcome = await stage.writer.submit(stage.patch("a", 1))
 
         assert isinstance(outcome, GaveUp)
         assert (outcome.error.status, outcome.unsure) == (503, True)
-        assert stage.writer.counters.retries["unknown"] >= 2
+        assert len(stage.proxy.writes) == stage.writer.counters.retries["unknown"] == 5
 
 
 async def test_draining_waits_for_what_was_given_and_takes_nothing_more(stage: Stage) -> None:
