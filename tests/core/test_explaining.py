@@ -139,7 +139,7 @@ def test_a_unit_that_may_not_be_preempted_names_the_min() -> None:
 def test_a_full_number_of_units() -> None:
     play = Harness(queue("a/q", max_units=1), cpu=10)
     play.submit(unit("a/1", cpu=1, queue="q"), unit("a/2", cpu=1, queue="q"))
-    assert "lets 1 units run at a time, and 1 do" in play.text("a/2")
+    assert "runs at most 1 unit at a time, and 1 holds quota" in play.text("a/2")
 
 
 def test_room_kept_for_others_is_said() -> None:

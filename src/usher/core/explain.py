@@ -81,7 +81,10 @@ def render(blocked: Blocked, grows: bool = False) -> str:
     """The refusal in words, with its numbers; `grows`: of a unit that runs and asks for more."""
     if not blocked.resource:
         if blocked.check == "MaxUnits":
-            return f"Queue {blocked.node} lets {blocked.limit} units run at a time, and {blocked.used} do."
+            return (
+                f"Queue {blocked.node} runs at most {blocked.limit} {_units(blocked.limit)} at a time, "
+                f"and {blocked.used} {'holds' if blocked.used == 1 else 'hold'} quota."
+            )
         return f"{blocked.detail[:1].upper()}{blocked.detail[1:]}."
     resource = blocked.resource
     asked, used = format_amount(resource, blocked.asked), format_amount(resource, blocked.used)
@@ -109,6 +112,10 @@ def render(blocked: Blocked, grows: bool = False) -> str:
         case _:
             held = f", {format_amount(resource, blocked.held)} are kept for others" if blocked.held else ""
             return f"It asks for {asked} {resource}{more}; {where} has {limit}, {used} are used{held}."
+
+
+def _units(count: int) -> str:
+    return "unit" if count == 1 else "units"
 
 
 def explain(world: World, key: str) -> Explanation | None:
@@ -210,6 +217,8 @@ def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tupl
             return "Ask for less, or have the limit raised."
         case "Inactive":
             return "It takes part again when its owner activates it."
+        case "MaxUnits":
+            return "It starts when one of them ends."
         case "QueueStopped":
             return f"It {'grows' if unit.growable else 'goes on'} when the queue is resumed."
         case "Max" | "Capacity" | "Held" | "Guaranteed" if holders:
