@@ -12,13 +12,16 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from usher.app.cluster import LiveCluster
+from usher.app.counting import Counting
 from usher.app.fence import unit_fence
 from usher.app.resources import CLASSES, NAMESPACES, NODES, PODS, QUEUES, QUOTAS, UNITS, resource_of
+from usher.app.shown import Shown
+from usher.app.telling import Teller
 from usher.core.engine import Engine
 from usher.jobkinds.base import JobKind
 from usher.jobkinds.registry import kinds_named
@@ -30,19 +33,28 @@ from usher.kube.fencing import status_probe, wait_until_fenced
 from usher.kube.informer import Informer
 from usher.kube.lease import LeaseTimes
 from usher.kube.store import Deleted, Delta
+from usher.kube.transport import AiohttpTransport
 from usher.kube.writer import Writer, WriterSettings
 from usher.policies.registry import plugins
 from usher.runtime.capacity import Capacity
 from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
+from usher.runtime.lag import watch_lag
 from usher.runtime.manager import Manager, ManagerSettings
+from usher.runtime.numbers import Numbers
 from usher.runtime.objects import EMPTY, JobObject, NodeObject
 from usher.runtime.port import Cluster
+from usher.runtime.report import ReportSettings
+from usher.runtime.report_units import UnitReporter
+from usher.runtime.reporter import Reporter
+from usher.runtime.retention import Retention, RetentionSettings
 from usher.runtime.surroundings import Surroundings
+from usher.server.server import Server
 from usher.settings.tree import Settings
 
 log = logging.getLogger("usher.process")
 
 DRAIN_S = 5.0
+EVENTS_DRAIN_S = 1.0
 
 
 @dataclass
@@ -67,6 +79,10 @@ class ManagerProcess:
         self.surroundings: Surroundings | None = None
         self.writer: Writer | None = None
         self.election: Election | None = None
+        self.numbers = Numbers()
+        self.server = Server(Shown(self).asked(), settings.server.address, settings.server.port)
+        self.lease_seen_s = time.monotonic()
+        """When the lease of a term was last seen to be held."""
         self._config = config
         self._kinds: Sequence[JobKind] = kinds_named(settings.jobs.kinds)
         self._by_name = {f"{kind.group}/{kind.kind}": kind for kind in self._kinds}
@@ -74,11 +90,14 @@ class ManagerProcess:
         self._base = self._reading()
 
     def client(self) -> Client:
+        config = self._config
+        transport = AiohttpTransport(config.server, server_name=config.server_name, proxy_url=config.proxy_url)
         return Client(
-            self._config,
+            config,
             user_agent="usher-manager",
             field_manager="usher",
             timeout_s=self.settings.writer.request_timeout_ms / 1000,
+            transport=Counting(transport, self.numbers),
         )
 
     def _reading(self) -> Reading:
@@ -100,7 +119,9 @@ class ManagerProcess:
         """One informer for each kind. The order is that in which a new term is told."""
 
         def add(resource: Any, see: Callable[[Any, bool], None], transform: Callable[[Any], Any] | None = None) -> None:
-            informer: Informer[Any] = Informer(client, resource, transform=transform, on_problem=self._complain)
+            informer: Informer[Any] = Informer(
+                client, resource, transform=transform, on_problem=lambda error: self._complain(resource.plural, error)
+            )
             informer.listen(lambda deltas: self._hear(see, deltas))
             self._watched.append(Watched(informer, see))
 
@@ -155,13 +176,18 @@ class ManagerProcess:
         if events:
             manager.see(*events)
 
-    def _complain(self, error: KubeError) -> None:
-        log.warning("watching: %s", error)
+    def _complain(self, plural: str, error: KubeError) -> None:
+        self.numbers.watch_problems[plural] += 1
+        log.warning("watching %s: %s", plural, error)
 
     # -- leading ------------------------------------------------------------------------------------------------------
 
-    async def run(self, begun: Callable[[], None] | None = None) -> None:
-        """Follow, stand for election, lead when elected, until cancelled. `begun` is called at each term's start."""
+    async def run(self, begun: Callable[[], None] | None = None, ready: Callable[[], None] | None = None) -> None:
+        """Follow, stand for election, lead when elected, until cancelled.
+
+        `ready` is called once every kind has been listed, `begun` at each term's start. The server listens from the
+        beginning to the end.
+        """
         election_settings = self.settings.election
         times = LeaseTimes(
             duration_s=election_settings.lease_duration_ms / 1000,
@@ -170,12 +196,17 @@ class ManagerProcess:
             retry_s=min(election_settings.retry_period_ms / 1000, 1.0),
         )
         async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self.server)
+            log.info("listening on %s", self.server.url)
+            stack.push_async_callback(_cancelled, asyncio.ensure_future(watch_lag(self.numbers)))
             client = await stack.enter_async_context(self.client())
             self._follow(client)
             for watched in self._watched:
                 await stack.enter_async_context(watched.informer)
             for watched in self._watched:
                 await watched.informer.synced.wait()
+            if ready is not None:
+                ready()
             self.election = await stack.enter_async_context(
                 Election(
                     self.client,
@@ -200,11 +231,23 @@ class ManagerProcess:
 
     @property
     def synced(self) -> bool:
-        return bool(self._watched) and all(watched.informer.synced.is_set() for watched in self._watched)
+        return bool(self._watched) and not self.unsynced()
+
+    def unsynced(self) -> list[str]:
+        """The kinds that were not listed yet."""
+        if not self._watched:
+            return ["everything"]
+        return [each.informer.resource.plural for each in self._watched if not each.informer.synced.is_set()]
+
+    def watch_ages(self) -> dict[str, float]:
+        """By kind: for how many seconds nothing was heard of it."""
+        now_s = time.monotonic()
+        heard = ((each.informer.resource.plural, each.informer.heard_at) for each in self._watched)
+        return {plural: now_s - at_s for plural, at_s in heard if at_s is not None}
 
     def _highest_epoch(self) -> int:
         units = self._watched[-1].informer.store.list()
-        return max((facts.status.epoch for facts in units), default=0)
+        return max((facts.status.epoch or 0 for facts in units), default=0)
 
     async def _lead(self, client: Client, term: Term, begun: Callable[[], None] | None) -> None:
         fence = unit_fence(self.settings.lease_namespace, self.settings.election.lease_name)
@@ -220,8 +263,10 @@ class ManagerProcess:
         engine = Engine(self.settings.engine.core(), plugins(share=self.settings.plugins.share))
         jobs = self.settings.jobs
         around = Surroundings(self.settings.system_namespace, Capacity(self.settings.capacity_loss_grace_ms))
+        assert self.election is not None
+        teller = Teller(writer, self.election.holder, self.settings.events, self.numbers)
         manager = Manager(
-            self._wrap(LiveCluster(client, writer)),
+            self._wrap(LiveCluster(client, writer, teller)),
             engine,
             self._base,
             self._kinds,
@@ -230,6 +275,7 @@ class ManagerProcess:
             ManagerSettings(
                 settle_ms=jobs.pause_settle_ms, adopt=jobs.adopt == "charge", stuck_ms=jobs.terminating_grace_ms
             ),
+            self.numbers,
         )
         self.manager, self.surroundings = manager, around
         try:
@@ -242,11 +288,31 @@ class ManagerProcess:
             manager.begin()
             if begun is not None:
                 begun()
-            await _first_of(manager.run(), term.ended(), self._look_at_capacity())
+            await _first_of(manager.run(), term.ended(), self._look_at_capacity(), *self._reports(manager, around))
         finally:
             manager.stopped = True
             self.manager = self.surroundings = None
+            if term.held() and not self._dead:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(EVENTS_DRAIN_S):
+                        await teller.close()
             await writer.drain(DRAIN_S if term.held() and not self._dead else 0.0)
+
+    def _reports(self, manager: Manager, around: Surroundings) -> list[Coroutine[Any, Any, None]]:
+        """What is done beside deciding: showing, and cleaning up."""
+        reports, jobs = self.settings.reports, self.settings.jobs
+        settings = ReportSettings(
+            interval_ms=reports.queue_status_interval_ms,
+            items_max=reports.queue_items_max,
+            names_of_others=reports.other_tenants_names,
+            unit_interval_ms=reports.resource_report_interval_ms,
+        )
+        retention = RetentionSettings(jobs.finished_units_age_ms, jobs.finished_units_max)
+        return [
+            Reporter(manager, around, settings).run(),
+            UnitReporter(manager, settings).run(),
+            Retention(manager, retention).run(),
+        ]
 
     async def _fenced(self, client: Client, fence: Any, term: Term) -> bool:
         """See that the server refuses what an earlier leader writes; whether we still lead then."""
@@ -292,6 +358,11 @@ class ManagerProcess:
 def now_ms() -> int:
     """Since 1970: what is stored must mean the same to the next process."""
     return time.time_ns() // 1_000_000
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _first_of(*waits: Any) -> None:
