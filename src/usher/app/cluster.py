@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, TypeVar
 
+from usher.api.queue import Queue
+from usher.api.queuequota import QueueQuota
 from usher.api.queueunit import QueueUnit
 from usher.app.resources import PODS_UNTYPED, QUEUES, QUOTAS, UNITS, resource_of
 from usher.jobkinds.base import JobKind
@@ -62,7 +65,18 @@ class LiveCluster:
         return await self._send(_patch(resource, namespace, name, body, urgency=w.Urgency.URGENT))
 
     async def open_gate(self, namespace: str, pod: str, uid: str, gate: str) -> p.Outcome[None]:
-        """Remove one gate of a pod; guarded by the version that was read, because gates are a list."""
+        """Remove one gate of a pod."""
+
+        def opened(found: p.Body) -> p.Body | None:
+            gates = found["spec"].get("schedulingGates") or []
+            return {"spec": {"schedulingGates": [each for each in gates if each["name"] != gate]}}
+
+        return await self._change_pod(namespace, pod, uid, opened)
+
+    async def _change_pod(
+        self, namespace: str, pod: str, uid: str, change: Callable[[p.Body], p.Body | None]
+    ) -> p.Outcome[None]:
+        """Guarded by the version that was read, because lists are replaced as a whole."""
         for _ in range(5):
             try:
                 found = await self._client.get(PODS_UNTYPED, pod, namespace)
@@ -73,21 +87,28 @@ class LiveCluster:
             meta = found["metadata"]
             if meta["uid"] != uid:
                 return p.Vanished()
-            gates = [each for each in found["spec"].get("schedulingGates") or [] if each["name"] != gate]
-            body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"schedulingGates": gates}}
+            body = change(found)
+            if body is None:
+                return p.Written(None)
+            body["metadata"] = {**body.get("metadata", {}), "resourceVersion": meta["resourceVersion"]}
             outcome = await self._send(_patch(PODS_UNTYPED, namespace, pod, body, urgency=w.Urgency.URGENT))
             if not isinstance(outcome, p.Stale):
                 return p.Written(None) if isinstance(outcome, p.Written) else outcome
         return p.Rejected("Conflict", "the pod keeps changing")
 
-    async def delete_pod(self, namespace: str, pod: str, uid: str) -> p.Outcome[None]:
-        return await self._delete(PODS_UNTYPED, namespace, pod, uid)
+    async def delete_pod(self, namespace: str, pod: str, uid: str, finalizer: str = "") -> p.Outcome[None]:
+        def freed(found: p.Body) -> p.Body | None:
+            held = found["metadata"].get("finalizers") or []
+            return {"metadata": {"finalizers": [f for f in held if f != finalizer]}} if finalizer in held else None
 
-    async def patch_queue_status(self, namespace: str, name: str, body: p.Body) -> p.Outcome[None]:
-        return _empty(await self._send(_patch(QUEUES, namespace, name, body, "status", w.Urgency.COSMETIC, "status")))
+        outcome = await self._change_pod(namespace, pod, uid, freed) if finalizer else p.Written(None)
+        return await self._delete(PODS_UNTYPED, namespace, pod, uid) if isinstance(outcome, p.Written) else outcome
 
-    async def patch_quota_status(self, name: str, body: p.Body) -> p.Outcome[None]:
-        return _empty(await self._send(_patch(QUOTAS, None, name, body, "status", w.Urgency.COSMETIC, "status")))
+    async def patch_queue_status(self, namespace: str, name: str, body: p.Body) -> p.Outcome[Queue]:
+        return await self._send(_patch(QUEUES, namespace, name, body, "status", w.Urgency.COSMETIC))
+
+    async def patch_quota_status(self, name: str, body: p.Body) -> p.Outcome[QueueQuota]:
+        return await self._send(_patch(QUOTAS, None, name, body, "status", w.Urgency.COSMETIC))
 
     def tell(self, regarding: p.Regarding, severity: p.Severity, reason: str, action: str, note: str) -> None:
         if self._recorder is not None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import gc
 import signal
 import sys
 from pathlib import Path
 
 import click
 
+from usher.app import logs
 from usher.app.process import ManagerProcess
 from usher.jobkinds.registry import UnknownKindError
 from usher.kube import kubeconfig
 from usher.kube.errors import ConfigError
+from usher.server.server import CannotListenError
 from usher.settings.loader import SettingsError, load_file
+
+GC_THRESHOLDS = (50_000, 20, 100)
+"""What stays in the caches is no garbage: collect seldom, and never look at what was there at the start."""
 
 
 @click.command()
@@ -29,11 +34,12 @@ def manager(config: Path | None, overrides: tuple[str, ...], kubeconfig_file: Pa
         process = ManagerProcess(kubeconfig.load(kubeconfig_file, context=context), settings)
     except (SettingsError, UnknownKindError, ConfigError) as error:
         raise click.ClickException(str(error)) from None
-    logging.basicConfig(
-        level=settings.log.level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    with asyncio.Runner(loop_factory=_loop) as runner:
-        runner.run(_until_told(process))
+    logs.set_up(settings.log)
+    try:
+        with asyncio.Runner(loop_factory=_loop) as runner:
+            runner.run(_until_told(process))
+    except CannotListenError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -46,7 +52,12 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 async def _until_told(process: ManagerProcess) -> None:
     """Run until SIGTERM or SIGINT: what is under way is written, the lease is given back."""
-    task = asyncio.ensure_future(process.run(lambda: click.echo("leading")))
+
+    def ready() -> None:
+        settle_memory()
+        click.echo(f"ready: {process.server.url}")
+
+    task = asyncio.ensure_future(process.run(lambda: click.echo("leading"), ready))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
@@ -54,3 +65,10 @@ async def _until_told(process: ManagerProcess) -> None:
         await task
     except asyncio.CancelledError:
         click.echo("stopped")
+
+
+def settle_memory() -> None:
+    """After the first listing: what is there stays, so the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)

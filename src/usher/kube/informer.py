@@ -58,6 +58,8 @@ class Informer(Generic[T]):
         self.store: Store[T] = Store(transform or _as_it_is, indexers or {})
         self.synced = asyncio.Event()
         self.problem: KubeError | None = None
+        self.heard_at: float | None = None
+        """When the server last said something, by the clock of `pacing`; bookmarks count."""
         self._client = client
         self._where: dict[str, Any] = {
             "namespace": namespace,
@@ -240,12 +242,13 @@ class Informer(Generic[T]):
     def _replace(self, listing: Listing[T], resource_version: str) -> None:
         deltas = self.store.replace(listing, resource_version)
         self._must_list = False
-        self._listed_at = self._pacing.clock()
+        self._listed_at = self.heard_at = self._pacing.clock()
         self.problem = None
         self._tell(deltas)
         self.synced.set()
 
     def _take(self, events: Sequence[WatchEvent[Any]]) -> None:
+        self.heard_at = self._pacing.clock()
         deltas: list[Delta[T]] = []
         for event in events:
             deltas += self.store.apply(event)

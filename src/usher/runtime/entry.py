@@ -83,6 +83,14 @@ class Entry:
     todo: deque[Task] = field(default_factory=deque)
     later: list[Command] = field(default_factory=list)
     """Commands that go with the next write; they are not worth one of their own."""
+    later_ms: int = 0
+    """Since when they wait."""
+    refresh: bool = False
+    """What its status shows is to be brought up to date."""
+    written_ms: int = 0
+    """When its status was last written."""
+    queue: str = ""
+    """The Queue that it was last seen in."""
     busy: bool = False
     rests_until_ms: int = 0
     rest_ms: int = 0

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +24,7 @@ from usher.core.phases import FINISHED, Phase
 from usher.jobkinds.base import JobKind
 from usher.runtime.entry import Entry, observe, unsettled
 from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, read_job, read_unit
+from usher.runtime.numbers import Numbers
 from usher.runtime.objects import JobObject
 from usher.runtime.port import Cluster
 from usher.runtime.worker import Barrier, Task, Worker
@@ -58,12 +61,14 @@ class Manager:
         epoch: int,
         clock_ms: Callable[[], int],
         settings: ManagerSettings | None = None,
+        numbers: Numbers | None = None,
     ) -> None:
         self.engine = engine
         self.cluster = cluster
         self.epoch = epoch
         self.clock_ms = clock_ms
         self.settings = settings or ManagerSettings()
+        self.numbers = numbers or Numbers()
         self.reading = reading
         self.kinds: Mapping[str, JobKind] = {f"{kind.group}/{kind.kind}": kind for kind in kinds}
         self.entries: dict[str, Entry] = {}
@@ -312,7 +317,8 @@ class Manager:
         if entry.known:
             self._events.append(ev.UnitGone(entry.key))
             entry.known, entry.told, entry.last = False, (), None
-        if not takes_part and job is None:
+        ended = job is None or job.progress.succeeded is not None
+        if not takes_part and ended and not entry.busy:
             self.entries.pop(entry.key, None)
             self._by_job.pop(entry.job_uid, None)
 
@@ -365,7 +371,11 @@ class Manager:
         now_ms = self.clock_ms()
         if self._wake_at_ms is not None and now_ms >= self._wake_at_ms:
             self._wake_at_ms = None
+        began = time.perf_counter()
         commands = self.engine.handle(events, now_ms)
+        self.numbers.decided(
+            time.perf_counter() - began, len(events), Counter(type(each).__name__ for each in commands)
+        )
         nominations = [each for each in commands if isinstance(each, c.Nominate) and each.nomination is not None]
         barrier = Barrier({each.key for each in nominations if each.key in self.entries}, self._worker.start)
         for command in commands:
@@ -376,7 +386,8 @@ class Manager:
             if entry is None:
                 continue
             if isinstance(command, c.NoteOvertaken):
-                entry.later.append(command)
+                entry.later_ms = entry.later_ms if entry.later else now_ms
+                entry.later = [command]
                 continue
             if isinstance(command, c.Evict):
                 entry.evict_generation = command.generation
@@ -404,6 +415,11 @@ class Manager:
             asyncio.get_running_loop().call_later(delay_s, self.mark, entry)
 
     # -- for the worker -----------------------------------------------------------------------------------------------
+
+    def refresh(self, entry: Entry) -> None:
+        """Bring what its status shows up to date."""
+        entry.refresh = True
+        self._worker.start(entry)
 
     def answer(self, *events: ev.Event) -> None:
         """The outcome of a write."""

@@ -69,6 +69,8 @@ class Numbers:
     """By method, resource (with its subresource, as in queueunits/status) and code; 0 where no answer came."""
     request_seconds: dict[str, Histogram] = field(default_factory=_waits)
     """By method."""
+    watch_problems: Counter[str] = field(default_factory=Counter)
+    """By resource: how often following it failed and was taken up again."""
     events_dropped: int = 0
     lag: Histogram = field(default_factory=_histogram(SHORT_SECONDS))
     """How late the event loop was."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from usher.api.queue import Queue
+from usher.api.queuequota import QueueQuota
 from usher.api.queueunit import QueueUnit
 from usher.jobkinds.base import JobKind
 from usher.runtime.objects import JobObject
@@ -97,11 +99,12 @@ class Cluster(Protocol):
 
     async def open_gate(self, namespace: str, pod: str, uid: str, gate: str) -> Outcome[None]: ...
 
-    async def delete_pod(self, namespace: str, pod: str, uid: str) -> Outcome[None]: ...
+    async def delete_pod(self, namespace: str, pod: str, uid: str, finalizer: str = "") -> Outcome[None]:
+        """Delete a pod, after this finalizer was taken off it."""
 
-    async def patch_queue_status(self, namespace: str, name: str, body: Body) -> Outcome[None]: ...
+    async def patch_queue_status(self, namespace: str, name: str, body: Body) -> Outcome[Queue]: ...
 
-    async def patch_quota_status(self, name: str, body: Body) -> Outcome[None]: ...
+    async def patch_quota_status(self, name: str, body: Body) -> Outcome[QueueQuota]: ...
 
     def tell(self, regarding: Regarding, severity: Severity, reason: str, action: str, note: str) -> None:
         """An Event; never waited for, dropped first when there is too much to write."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from usher.api.meta import ObjectMeta
 from usher.api.quantities import amounts_of, requirements_of
 from usher.api.queue import PreemptionWithinQuota
 from usher.api.queue import Queue as QueueObject
@@ -20,7 +21,7 @@ from usher.quotas.queuequota import QueueQuotas
 from usher.quotas.source import selected
 from usher.quotas.tree import QuotaTree
 from usher.runtime.capacity import Capacity
-from usher.runtime.facts import Reading
+from usher.runtime.facts import Reading, version_of
 from usher.runtime.objects import NamespaceObject, NodeObject, PriorityClassObject
 
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -43,7 +44,7 @@ def read_queue(
             allowed = selected(requirements_of(spec.namespace_selector), namespaces)
         checks = [Check(each.name, requirements_of(each.label_selector)) for each in spec.admission_checks]
     except ValueError as error:
-        errors.append(f"spec: {error}")
+        errors.append(f"spec: {error}; nobody may use it")
         allowed = frozenset()
     try:
         reserve_after_ms = None if spec.reserve_after is None else parse_ms(spec.reserve_after)
@@ -69,6 +70,13 @@ def read_queue(
     )
 
 
+def outdated(found: ObjectMeta, known: ObjectMeta, gone: bool) -> bool:
+    """Whether something newer is known already: by the answer to a write of ours, or because it was made again."""
+    if gone:
+        return found.uid != known.uid
+    return found.uid == known.uid and version_of(found.resource_version) < version_of(known.resource_version)
+
+
 @dataclass(slots=True)
 class KnownQueue:
     """A Queue object and what became of it."""
@@ -76,6 +84,11 @@ class KnownQueue:
     object: QueueObject
     queue: Queue
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def closed(self) -> bool:
+        """Who may use it cannot be read, so nobody may."""
+        return bool(self.problems) and self.queue.namespaces == frozenset()
 
 
 class Surroundings:
@@ -93,16 +106,33 @@ class Surroundings:
         self._told: dict[str, Queue] = {}
         self._stale = False
         """All queues must be read again: namespaces or classes changed."""
+        self._untold = True
+        """A queue may differ from what the engine was told."""
+        self.changes = 0
+        """Grows whenever an object is seen that has a status of ours, or decides what it says."""
 
     def see_queue(self, found: QueueObject, gone: bool = False) -> None:
+        """A Queue, whoever read or wrote it; one that is older than what is known changes nothing."""
         key = f"{found.metadata.namespace}/{found.metadata.name}"
+        known = self.queues.get(key)
+        if known is not None and outdated(found.metadata, known.object.metadata, gone):
+            return
+        self.changes += 1
         if gone:
             self.queues.pop(key, None)
+        elif known is not None and known.object.spec == found.spec:
+            known.object = found
+            return
         else:
             self.queues[key] = self._read(found)
+        self._untold = True
 
     def see_quota(self, found: QueueQuota, gone: bool = False) -> None:
         name = found.metadata.name
+        known = self.quota_objects.get(name)
+        if known is not None and outdated(found.metadata, known.metadata, gone):
+            return
+        self.changes += 1
         if gone:
             self.quota_objects.pop(name, None)
             self.queue_quotas.gone(name)
@@ -121,6 +151,7 @@ class Surroundings:
         else:
             return
         self._stale = True
+        self.changes += 1
 
     def see_class(self, found: PriorityClassObject, gone: bool = False) -> None:
         if gone:
@@ -147,9 +178,18 @@ class Surroundings:
     def take(self, now_ms: int) -> list[Event]:
         """What the engine must hear now."""
         if self._stale:
-            self._stale = False
+            self._stale, self._untold = False, True
             self.queues = {key: self._read(known.object) for key, known in self.queues.items()}
         events: list[Event] = [*self.quotas.take()]
+        events.extend(self._take_queues())
+        change = self.capacity.take(now_ms)
+        return events if change is None else [*events, change]
+
+    def _take_queues(self) -> list[Event]:
+        if not self._untold:
+            return []
+        self._untold = False
+        events: list[Event] = []
         for key in [key for key in self._told if key not in self.queues]:
             del self._told[key]
             events.append(QueueGone(key))
@@ -157,8 +197,7 @@ class Surroundings:
             if self._told.get(key) != known.queue:
                 self._told[key] = known.queue
                 events.append(QueueChanged(known.queue))
-        change = self.capacity.take(now_ms)
-        return events if change is None else [*events, change]
+        return events
 
     def _values(self) -> dict[str, int]:
         return {**SYSTEM_CLASSES, **{name: each.value for name, each in self._classes.items()}}

@@ -7,10 +7,13 @@ was refused it says, and rests before it tries again. Called by `usher.runtime.m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from usher.api import names
+from usher.api.conditions import find
+from usher.api.times import ms_of
 from usher.core import commands as c
 from usher.core import events as ev
 from usher.core.model import Stored
@@ -91,7 +94,9 @@ class Worker:
     def _has_work(self, entry: Entry) -> bool:
         if entry.rests_until_ms > self._manager.clock_ms():
             return False
-        return bool(entry.todo and entry.todo[0].ready) or _revives(entry) or next_step(entry) is not None
+        if entry.refresh or _revives(entry) or next_step(entry) is not None:
+            return True
+        return bool(entry.todo and entry.todo[0].ready)
 
     async def _work(self, entry: Entry) -> None:
         manager = self._manager
@@ -103,6 +108,8 @@ class Worker:
                     await self._write(entry, self._ready(entry))
                 elif (step := next_step(entry)) is not None:
                     await self._take(entry, step)
+                elif entry.refresh:
+                    await self._write(entry, [])
                 else:
                     break
         finally:
@@ -120,7 +127,7 @@ class Worker:
     async def _write(self, entry: Entry, tasks: list[Task]) -> None:
         """Carry commands into the status, together; every admission among them is answered."""
         commands = [*entry.later, *(task.command for task in tasks)]
-        entry.later = []
+        entry.later, entry.refresh = [], False
         for _ in range(ATTEMPTS_MAX):
             unit = entry.unit
             if unit is None or unit.stored.phase in FINISHED:
@@ -131,11 +138,12 @@ class Worker:
                 commands = [each for each in commands if not isinstance(each, Admission)]
             outcome = await self._send_status(entry, unit, commands)
             if isinstance(outcome, Written):
-                self._done(entry, commands)
+                self._done(entry, unit, commands)
                 break
             if isinstance(outcome, Stale):
                 continue
             self._refuse(commands, self._why(entry, outcome))
+            entry.later = [each for each in commands if isinstance(each, c.NoteOvertaken)]
             break
         else:
             self._refuse(commands, "the unit keeps changing")
@@ -155,14 +163,12 @@ class Worker:
         body = status_patch(unit.status, status, manager.epoch, unit.version)
         if not body:
             return Written(None)
-        urgent = any(isinstance(each, Admission | c.Evict | c.Nominate) for each in commands)
-        outcome = await manager.cluster.patch_unit_status(
-            unit.namespace, unit.name, body, Urgency.DECISION if urgent else Urgency.RECORD
-        )
+        outcome = await manager.cluster.patch_unit_status(unit.namespace, unit.name, body, _urgency(commands))
         if isinstance(outcome, Written | Stale):
             manager.take_unit(entry, outcome.object)
         if isinstance(outcome, Written):
             entry.last = None
+            entry.written_ms = now_ms
         return outcome
 
     def _past(self, entry: Entry, unit: UnitFacts) -> Stored:
@@ -179,9 +185,10 @@ class Worker:
             return stored
         return replace(stored, grants=told.grants)
 
-    def _done(self, entry: Entry, commands: list[c.Command]) -> None:
+    def _done(self, entry: Entry, before: UnitFacts, commands: list[c.Command]) -> None:
         manager = self._manager
         for command in commands:
+            self._count(entry, before, command)
             if isinstance(command, Admission):
                 manager.answer(ev.Confirmed(command.key, command.generation))
                 if not isinstance(command, c.Reserve):
@@ -192,6 +199,22 @@ class Worker:
                 self._tell(entry, Severity.WARNING, "Evicted", f"{text}.")
             elif isinstance(command, c.SetPhase) and command.cause is Cause.NOT_ADMITTED:
                 self._tell(entry, Severity.NORMAL, "Waiting", manager.engine.reason(entry.key)[1] or "It waits.")
+
+    def _count(self, entry: Entry, before: UnitFacts, command: c.Command) -> None:
+        """What happened, as a number."""
+        manager, now_ms = self._manager, self._manager.clock_ms()
+        entry.queue = manager.engine.queue_of(entry.key) or entry.queue
+        match command:
+            case c.Admit():
+                manager.numbers.admitted(entry.queue, max(0, now_ms - waits_since(before, entry.job)))
+            case c.Evict():
+                manager.numbers.evicted(entry.queue, command.cause.value)
+            case c.SetPhase(phase=Phase.RUNNING) if before.stored.phase is not Phase.RUNNING:
+                manager.numbers.started(entry.queue, max(0, now_ms - before.stored.admitted_ms))
+            case c.SetPhase(phase=phase) if phase in FINISHED:
+                manager.numbers.ended(entry.queue, phase.value)
+            case _:
+                pass
 
     def _refuse(self, commands: list[c.Command], why: str) -> None:
         for command in commands:
@@ -330,6 +353,20 @@ class Worker:
             api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
             regarding = Regarding(api_version, kind.kind, meta.namespace, meta.name, meta.uid)
             self._manager.cluster.tell(regarding, severity, reason, "Queueing", note[:1024])
+
+
+def waits_since(unit: UnitFacts, job: JobFacts | None) -> int:
+    """When it was queued: for the first time with its job, later when it gave its quota back."""
+    reserved = find(unit.status.conditions, names.QUOTA_RESERVED)
+    if unit.status.attempts and reserved is not None and reserved.status == "False":
+        return ms_of(reserved.last_transition_time)
+    return job.created_ms if job is not None else unit.unit.created_ms
+
+
+def _urgency(commands: Sequence[c.Command]) -> Urgency:
+    if any(isinstance(each, Admission | c.Evict | c.Nominate) for each in commands):
+        return Urgency.DECISION
+    return Urgency.RECORD if any(not isinstance(each, c.NoteOvertaken) for each in commands) else Urgency.REPORT
 
 
 def _revives(entry: Entry) -> bool:

@@ -179,6 +179,10 @@ def _loop(watched: Watched) -> Iterator[Metric]:
     for resource, age in sorted(watched.watch_ages().items()):
         ages.add_metric([resource], age)
     yield ages
+    problems = CounterMetricFamily("usher_watch_problems", "How often a watch failed", labels=["resource"])
+    for resource, count in sorted(numbers.watch_problems.items()):
+        problems.add_metric([resource], count)
+    yield problems
     leading = GaugeMetricFamily("leader_election_master_status", "1: this one leads", labels=["name"])
     leading.add_metric([watched.lease], float(watched.leading()))
     yield leading
