@@ -58,9 +58,6 @@ class Delivery(Generic[T]):
         self._client = client
         self._body = payload(write)
         self._look = False
-        self._path = write.resource.path(
-            write.namespace, write.name, None if write.subresource == "status" else write.subresource
-        )
 
     @property
     def sends_next(self) -> bool:
@@ -71,7 +68,7 @@ class Delivery(Generic[T]):
         """One request, and what it means."""
         try:
             if self._look:
-                return self._decide(await self._client.raw("GET", self._path))
+                return self._decide(await self._client.raw("GET", self._path()))
             return Done(await self._send())
         except KubeError as error:
             self.error = error
@@ -167,11 +164,16 @@ class Delivery(Generic[T]):
             return Exists(error, self._typed(raw), unsure=True)
         return Conflicted(error, self._typed(raw), unsure=self.doubt)
 
+    def _path(self) -> str:
+        write = self.write
+        part = None if write.subresource == "status" else write.subresource  # the whole object shows its status
+        return write.resource.path(write.namespace, write.name, part)
+
     def _shown_by(self, seen: dict[str, Any]) -> bool:
         write = self.write
         if write.verb is Verb.DELETE or (write.verb is Verb.PATCH and write.patch is PatchKind.JSON):
             return False
-        sent = dict(_plain(write.body))
+        sent = msgspec.to_builtins(_plain(write.body))
         sent["metadata"] = {key: value for key, value in (sent.get("metadata") or {}).items() if key not in THE_SERVERS}
         if write.verb is Verb.CREATE:
             sent.pop("status", None)  # a creation never sets it where there is a status of its own
@@ -218,4 +220,6 @@ def contains(seen: Any, sent: Any, *, lists_merge: bool = False) -> bool:
 
 def _plain(body: Any) -> Any:
     """A body as dicts and lists."""
+    if isinstance(body, dict | list):
+        return body
     return msgspec.json.decode(body) if isinstance(body, bytes) else msgspec.to_builtins(body)

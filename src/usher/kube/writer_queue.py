@@ -48,7 +48,10 @@ class Lane:
     @property
     def rank(self) -> tuple[int, int]:
         """What decides whose turn it is: a more urgent write lends its urgency to those before it."""
-        return min(entry.write.urgency for entry in self.entries), self.entries[0].number
+        first = self.entries[0]
+        if len(self.entries) == 1:
+            return first.write.urgency, first.number
+        return min(entry.write.urgency for entry in self.entries), first.number
 
 
 class Queue:
