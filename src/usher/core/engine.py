@@ -359,11 +359,13 @@ class Engine:
             self._lifecycle.finish(unit, event.succeeded)
 
     def _on_unit_reactivated(self, event: ev.UnitReactivated) -> None:
-        unit = self._world.units.get(event.key)
+        unit, world = self._world.units.get(event.key), self._world
         if unit is not None and unit.inactive:
             unit.inactive = ""
             unit.ran_ms = 0
-            self._world.replace[unit.key] = unit
+            at_ms = unit.not_before_ms if unit.phase is Phase.TIMEOUT_BACKOFF else 0
+            world.out.append(SetPhase(unit.key, unit.phase, Cause.NOT_ADMITTED, unit.retries, at_ms))
+            world.replace[unit.key] = unit
 
     def _on_check_answered(self, event: ev.CheckAnswered) -> None:
         unit = self._holding(event.key)

@@ -65,6 +65,8 @@ def _in_phase(past: Stored, command: SetPhase, now_ms: int) -> Stored:
         inactive=command.inactive,
         has_run=past.has_run or phase is Phase.RUNNING,
     )
+    if not past.grants and past.inactive and not command.inactive:
+        return replace(known, ran_ms=0)  # its owner lets it take part again: its time begins anew
     if phase in HOLDING or not past.grants:
         return known
     ran_ms = now_ms - past.admitted_ms if past.phase is not Phase.RESERVED else 0

@@ -48,7 +48,9 @@ class Additions:
 
     annotations: Mapping[str, str]
     gate: str = ""
-    """A scheduling gate: every pod waits until it is let in by itself, and the job keeps its own counts."""
+    """Our scheduling gate, which a template may still have from an earlier time."""
+    gated: bool = False
+    """Every pod waits at the gate until it is let in by itself, and the job keeps its own counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,10 @@ class Progress:
     """Pods that are ready."""
     done: Counts
     """Pods that have succeeded."""
+    usable: Counts
+    """The most pods that it can still use at a time; what has succeeded is not needed again."""
     needed: Counts
-    """The most pods that it can still use at a time, or still has; what has succeeded is not needed again."""
+    """The same, or what it still has if that is more."""
     held: bool
     """Its controller has seen that it is suspended, and keeps no pod of it."""
     started: bool
@@ -81,6 +85,10 @@ class JobKind(Protocol):
     def kind(self) -> str: ...
     @property
     def plural(self) -> str: ...
+    @property
+    def finalizer(self) -> str:
+        """What its controller puts on pods to count how they end: taken off a pod that is given back, so that this
+        does not count as a failure. Empty: nothing."""
 
     def pod_sets(self, job: Job) -> tuple[PodSetShape, ...]:
         """Its pods at full size; raises BadJobError."""

@@ -21,6 +21,7 @@ class BatchJob:
     version: Final = "v1"
     kind: Final = "Job"
     plural: Final = "jobs"
+    finalizer: Final = "batch.kubernetes.io/job-tracking"
 
     def pod_sets(self, job: Job) -> tuple[PodSetShape, ...]:
         template = job.spec.get("template")
@@ -38,9 +39,12 @@ class BatchJob:
         template: dict[str, Any] = {"metadata": {"annotations": dict(additions.annotations)}}
         patch: dict[str, Any] = {"suspend": False, "template": template}
         granted = grants.get(MAIN, 0)
-        if additions.gate:
+        if additions.gate and additions.gated:
             template["spec"] = {"schedulingGates": [*self._other_gates(job, additions.gate), {"name": additions.gate}]}
-        elif granted != self._at_once(job):
+            return patch
+        if additions.gate in self._gates(job):
+            template["spec"] = {"schedulingGates": self._other_gates(job, additions.gate)}
+        if granted != self._at_once(job):
             patch["parallelism"] = granted
         return patch
 
@@ -58,12 +62,14 @@ class BatchJob:
         status = job.status
         succeeded = int(status.get("succeeded") or 0)
         alive = int(status.get("active") or 0) + int(status.get("terminating") or 0)
+        usable = self._usable(job, succeeded, alive)
         suspended = _condition(status, "Suspended")
         ended = self._ended(status)
         return Progress(
             ready={MAIN: int(status.get("ready") or 0)},
             done={MAIN: succeeded},
-            needed={MAIN: self._needed(job, succeeded, alive)},
+            usable={MAIN: usable},
+            needed={MAIN: max(usable, alive)},
             held=suspended == "True" and not status.get("startTime") and not alive,
             started=bool(status.get("startTime")),
             succeeded=ended,
@@ -79,12 +85,12 @@ class BatchJob:
         completions = job.spec.get("completions")
         return wanted if completions is None else min(wanted, int(completions))
 
-    def _needed(self, job: Job, succeeded: int, alive: int) -> int:
+    def _usable(self, job: Job, succeeded: int, alive: int) -> int:
         completions = job.spec.get("completions")
         at_once = self._at_once(job)
         if completions is not None:
-            return max(min(at_once, int(completions) - succeeded), alive)
-        return alive if succeeded else max(at_once, alive)  # a work queue starts no pod after the first success
+            return max(0, min(at_once, int(completions) - succeeded))
+        return min(at_once, alive) if succeeded else at_once  # a work queue starts no pod after the first success
 
     @staticmethod
     def _ended(status: Mapping[str, Any]) -> bool | None:
@@ -93,9 +99,12 @@ class BatchJob:
         return False if _condition(status, "Failed") == "True" else None
 
     @staticmethod
-    def _other_gates(job: Job, ours: str) -> list[dict[str, Any]]:
+    def _gates(job: Job) -> list[str]:
         gates = (job.spec.get("template") or {}).get("spec", {}).get("schedulingGates") or []
-        return [gate for gate in gates if gate.get("name") != ours]
+        return [gate.get("name", "") for gate in gates]
+
+    def _other_gates(self, job: Job, ours: str) -> list[dict[str, Any]]:
+        return [{"name": name} for name in self._gates(job) if name != ours]
 
 
 def _condition(status: Mapping[str, Any], name: str) -> str:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from usher.core import events as ev
@@ -39,6 +40,7 @@ class Step(Enum):
     RESIZE = "bring the job back to what it was granted"
     LET_IN = "open the gate of pods that were granted"
     TAKE_BACK = "delete pods that must be given back"
+    GIVE_BACK = "record that it holds less"
 
 
 @dataclass(slots=True)
@@ -60,6 +62,10 @@ class Entry:
     """Its job ran when we began."""
     adopted: bool = False
     """Its job runs without a unit: it is charged, not held, and its unit is made."""
+    left: bool = False
+    """Its job ran when we came, and such jobs are left alone."""
+    job_gone: bool = False
+    """Its job was deleted."""
     last: Stored | None = None
     """The past that a unit which is made (again) is given."""
     released: int = -1
@@ -69,8 +75,8 @@ class Entry:
     held_ms: int = -1
     """When the job was last told to stop."""
     evict_generation: int = 0
-    shrink_to: tuple[Grant, ...] | None = None
-    """What an elastic unit must come down to."""
+    gave_back: tuple[int, Mapping[str, int]] = (-1, MappingProxyType({}))
+    """What the engine was told that it holds at most, in which admission."""
     opened: set[str] = field(default_factory=set)
     """Pods whose gate we opened, until that is seen."""
     answers: dict[str, CheckState] = field(default_factory=dict)
@@ -123,12 +129,15 @@ class Entry:
         self.opened.intersection_update(uid for uid, pod in self.pods.items() if pod.gated)
         if unit is None or job is None or not unit.stored.grants:
             return
+        self.adopted = False
         if not job.suspended:
             self.released = unit.stored.generation
             if job.progress.started:
                 self.started = unit.stored.generation
         elif unit.stored.phase is Phase.RUNNING:
             self.released = self.started = unit.stored.generation
+        elif job.admission == unit.admission:
+            self.released = unit.stored.generation
 
 
 def observe(entry: Entry, now_ms: int, settle_ms: int) -> list[ev.Event]:
@@ -147,8 +156,10 @@ def observe(entry: Entry, now_ms: int, settle_ms: int) -> list[ev.Event]:
         return [ev.UnitPaused(key, Cause.CHANGED)] if _changed(entry) else []
     if entry.runs:
         return _observe_running(entry, unit, job)
-    if stored.phase in WAITING and stored.inactive == PAUSED and not job.suspended:
-        return [ev.UnitReactivated(key)]
+    if stored.phase in WAITING and stored.inactive:
+        resumed = stored.inactive == PAUSED and not job.suspended
+        if resumed or not unit.unit.active:  # whoever makes it inactive himself takes over: what was before is over
+            return [ev.UnitReactivated(key)]
     return []
 
 
@@ -163,9 +174,8 @@ def _observe_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> list[ev.Ev
             return [ev.UnitPaused(key)]
         return [ev.UnitPaused(key, Cause.CHANGED)] if _changed(entry) else []
     events: list[ev.Event] = []
-    needed = _needed(entry, unit, job)
-    shrunk = tuple(Grant(g.pod_set, min(g.count, needed.get(g.pod_set, g.count))) for g in stored.grants)
-    if shrunk != stored.grants:
+    shrunk = holds(entry)
+    if shrunk != stored.grants and _step_running(entry, unit, job) is not Step.GIVE_BACK:
         events.append(ev.UnitShrunk(key, stored.generation, shrunk))
     ready, done = job.progress.ready, job.progress.done
     if stored.phase is Phase.DEQUEUED:
@@ -178,15 +188,16 @@ def _observe_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> list[ev.Ev
     return events
 
 
-def _needed(entry: Entry, unit: UnitFacts, job: JobFacts) -> Mapping[str, int]:
-    """How many pods it can still use: by its own word or, where pods wait at a gate, by those that were let in."""
-    if not unit.unit.elastic:
-        return job.progress.needed
-    wanted = dict(job.counts)
-    for grant in entry.shrink_to or ():
-        wanted[grant.pod_set] = min(grant.count, wanted.get(grant.pod_set, 0))
-    loose = loose_pods(entry)
-    return {name: max(count, loose.get(name, 0)) for name, count in wanted.items()}
+def holds(entry: Entry) -> tuple[Grant, ...]:
+    """What it still holds of what it was granted: by its own word or, where pods wait at a gate, by those let in."""
+    unit, job = entry.unit, entry.job
+    if unit is None or job is None or not entry.runs or job.suspended:
+        return unit.stored.grants if unit is not None else ()
+    needed = job.progress.needed
+    if unit.unit.elastic:
+        loose = loose_pods(entry)
+        needed = {name: max(count, loose.get(name, 0)) for name, count in targets(entry).items()}
+    return tuple(Grant(g.pod_set, min(g.count, needed.get(g.pod_set, g.count))) for g in unit.stored.grants)
 
 
 def loose_pods(entry: Entry) -> dict[str, int]:
@@ -198,11 +209,17 @@ def loose_pods(entry: Entry) -> dict[str, int]:
 
 
 def targets(entry: Entry) -> dict[str, int]:
-    """How many pods of each set an elastic unit may have."""
-    granted = {grant.pod_set: grant.count for grant in entry.unit.stored.grants} if entry.unit is not None else {}
-    for grant in entry.shrink_to or ():
-        granted[grant.pod_set] = min(grant.count, granted.get(grant.pod_set, 0))
-    return granted
+    """How many pods of each set an elastic unit may have: as granted, wanted, and not to be given back."""
+    unit = entry.unit
+    if unit is None:
+        return {}
+    most = {grant.pod_set: grant.count for grant in unit.stored.grants}
+    for pods in unit.unit.pod_sets:
+        most[pods.name] = min(most.get(pods.name, 0), pods.count)
+    for admission in unit.status.admissions:
+        if admission.reclaim_state is not None:
+            most[admission.name] = min(most.get(admission.name, 0), admission.reclaim_state.replicas)
+    return most
 
 
 def _changed(entry: Entry) -> bool:
@@ -218,7 +235,7 @@ def stopped(entry: Entry, now_ms: int, settle_ms: int) -> bool:
         return False
     if job is None:
         return True
-    if not job.suspended:
+    if not job.suspended or job.reduced:
         return False
     if entry.released != unit.stored.generation:
         return True  # it never started
@@ -240,21 +257,34 @@ def unsettled(entry: Entry, now_ms: int, settle_ms: int) -> int | None:
 def next_step(entry: Entry) -> Step | None:
     """What must be done with its job or unit now."""
     unit, job = entry.unit, entry.job
-    if job is None or job.deleting or job.progress.succeeded is not None:
+    if job is None:
+        leaves = entry.job_gone and unit is not None and not unit.deleting and not entry.alive()
+        return Step.DROP if leaves else None
+    if job.deleting or job.progress.succeeded is not None or entry.left:
         return None
     if job.digest is None:
         return Step.DROP if unit is not None and not unit.stored.grants and not unit.deleting else None
     if not job.digest:
         return None
     if unit is None:
-        return Step.CREATE if job.suspended or entry.adopted else Step.HOLD
-    if unit.deleting or unit.stored.phase in FINISHED:
+        return _step_without_unit(entry, job)
+    if unit.deleting or unit.stored.phase in FINISHED or (entry.adopted and unit.stored.phase is Phase.NEW):
         return None
     if entry.runs:
         return _step_running(entry, unit, job)
-    if not job.suspended:
+    if not job.suspended or job.reduced:
         return Step.HOLD
     return Step.FOLLOW if not unit.stored.grants and job.digest != unit.digest else None
+
+
+def _step_without_unit(entry: Entry, job: JobFacts) -> Step | None:
+    """One that must be held is queued when nothing of it runs any more."""
+    if entry.adopted:
+        return Step.CREATE
+    if not job.suspended:
+        return Step.HOLD
+    stopping = entry.alive() or (entry.held_ms >= 0 and not job.progress.held)
+    return None if stopping else Step.CREATE
 
 
 def _step_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> Step | None:
@@ -262,14 +292,32 @@ def _step_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> Step | None:
         return None if entry.released == unit.stored.generation or _changed(entry) else Step.RELEASE
     if unit.unit.elastic:
         return _step_elastic(entry, unit, job)
-    granted = {grant.pod_set: grant.count for grant in unit.stored.grants}
-    more = any(count > granted.get(name, 0) for name, count in job.counts.items())
-    return Step.RESIZE if more and not entry.adopted else None
+    granted = limits(entry)
+    if any(count > granted.get(name, 0) for name, count in job.progress.usable.items()):
+        return Step.RESIZE
+    held = {grant.pod_set: grant.count for grant in holds(entry)}
+    lowered = (
+        held.get(grant.pod_set, 0) < grant.count and job.counts.get(grant.pod_set, 0) < grant.count
+        for grant in unit.stored.grants
+    )  # by its owner, who might raise it again: others may have the room then
+    return Step.GIVE_BACK if any(lowered) else None
+
+
+def limits(entry: Entry) -> dict[str, int]:
+    """The most pods that a job which is not elastic may have: as granted, without what it gave back."""
+    unit = entry.unit
+    if unit is None:
+        return {}
+    generation, least = entry.gave_back
+    kept = least if generation == unit.stored.generation else {}
+    return {g.pod_set: min(g.count, kept.get(g.pod_set, g.count)) for g in unit.stored.grants}
 
 
 def _step_elastic(entry: Entry, unit: UnitFacts, job: JobFacts) -> Step | None:
-    if _resized(unit, job):
+    if any(wanted(unit, job).get(pods.name, pods.count) != pods.count for pods in unit.unit.pod_sets):
         return Step.FOLLOW
+    if holds(entry) != unit.stored.grants:
+        return Step.GIVE_BACK
     loose, most = loose_pods(entry), targets(entry)
     if any(loose.get(pod.pod_set, 0) < most.get(pod.pod_set, 0) for pod in entry.gated()):
         return Step.LET_IN
@@ -279,5 +327,8 @@ def _step_elastic(entry: Entry, unit: UnitFacts, job: JobFacts) -> Step | None:
     return None
 
 
-def _resized(unit: UnitFacts, job: JobFacts) -> bool:
-    return any(job.counts.get(pods.name, pods.count) != pods.count for pods in unit.unit.pod_sets)
+def wanted(unit: UnitFacts, job: JobFacts) -> dict[str, int]:
+    """How many pods an elastic job wants while it runs, and can still use."""
+    usable = job.progress.usable
+    least = {pods.name: pods.min_count or 0 for pods in unit.unit.pod_sets}
+    return {name: max(min(count, usable.get(name, count)), least.get(name, 0)) for name, count in job.counts.items()}

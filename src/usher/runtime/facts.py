@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from usher.api import names
+from usher.api.meta import ObjectReference
 from usher.api.queueunit import QueueUnit, QueueUnitStatus
 from usher.api.stored import stored_of
 from usher.api.times import ms_of
@@ -21,15 +22,15 @@ from usher.core.amounts import Amounts, AmountsError, parse_amounts
 from usher.core.model import PodSet, Stored, Unit
 from usher.core.podrequest import effective_request
 from usher.jobkinds.base import BadJobError, Counts, Job, JobKind, Progress
+from usher.runtime.marks import (
+    ADMISSION_ANNOTATION,
+    GATE,
+    QUOTA_ANNOTATION,
+    REDUCED_ANNOTATION,
+    UNIT_ANNOTATION,
+    without_ours,
+)
 from usher.runtime.objects import JobObject, PodObject
-
-UNIT_ANNOTATION: Final = f"{names.GROUP}/queue-unit"
-QUOTA_ANNOTATION: Final = f"{names.GROUP}/charged-quota"
-"""On the pods of a job that was let in: its unit and the quota that is charged, so that its pods can be counted even
-when job and unit are gone."""
-GATE: Final = f"{names.GROUP}/granted"
-"""The scheduling gate on pods of a job that may grow while it runs."""
-OURS: Final = (UNIT_ANNOTATION, QUOTA_ANNOTATION)
 
 _NAME_MAX: Final = 253
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
@@ -88,6 +89,26 @@ class JobFacts:
     """Something in it cannot be read; with an empty digest, so much that it has no unit."""
 
     @property
+    def admission(self) -> str:
+        """With which admission it was last let start."""
+        return self.found.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+
+    @property
+    def reduced(self) -> bool:
+        """It runs, or ran, with fewer pods than it wants."""
+        return REDUCED_ANNOTATION in self.found.metadata.annotations
+
+    def full_counts(self) -> dict[str, int]:
+        """Its counts without what was taken off when it was let start; what its owner changed since stays."""
+        counts = dict(self.counts)
+        for part in self.found.metadata.annotations.get(REDUCED_ANNOTATION, "").split(","):
+            name, _, numbers = part.partition("=")
+            few, _, full = numbers.partition("/")
+            if few.isdigit() and full.isdigit() and counts.get(name) == int(few):
+                counts[name] = int(full)
+        return counts
+
+    @property
     def uid(self) -> str:
         return self.found.metadata.uid
 
@@ -120,7 +141,14 @@ class UnitFacts:
     stored: Stored
     digest: bytes
     consumer_uid: str
+    consumer_kind: str
+    """As `group/Kind`; empty: nobody made it for a job."""
     problem: str = ""
+
+    @property
+    def admission(self) -> str:
+        """What its job is marked with when it is let start."""
+        return f"{self.stored.generation}.{self.uid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +168,7 @@ class PodFacts:
     request: Amounts
     unit: str = ""
     quota: str = ""
+    created_ms: int = 0
 
 
 def version_of(text: str) -> int:
@@ -232,6 +261,14 @@ def draft(kind: JobKind, job: Job, found: JobObject, reading: Reading) -> Draft 
     )
 
 
+def provisional(job: JobFacts, reading: Reading) -> Unit | None:
+    """A job as the engine would know it by its unit, if it had one; None if it can have none."""
+    said = draft(job.kind, job.decoded(), job.found, reading)
+    if said is None or not said.body:
+        return None
+    return read_unit(msgspec.convert(said.body, QueueUnit), job.created_ms).unit
+
+
 def _owned(found: JobObject, reading: Reading) -> bool:
     """Whether what controls it is itself queued."""
     for owner in found.metadata.owner_references:
@@ -314,35 +351,6 @@ class _Said:
         return "; ".join(self._problems)
 
 
-def without_ours(template: Mapping[str, Any]) -> dict[str, Any]:
-    """A pod template without what was put there when its job was let in."""
-    clean = dict(template)
-    meta = dict(clean.get("metadata") or {})
-    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in OURS}
-    meta.pop("annotations", None)
-    meta.pop("creationTimestamp", None)
-    if annotations:
-        meta["annotations"] = annotations
-    labels = {k: v for k, v in (meta.get("labels") or {}).items() if not _made_by_the_job_controller(k)}
-    meta.pop("labels", None)
-    if labels:
-        meta["labels"] = labels
-    clean.pop("metadata", None)
-    if meta:
-        clean["metadata"] = meta
-    spec = dict(clean.get("spec") or {})
-    gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != GATE]
-    spec.pop("schedulingGates", None)
-    if gates:
-        spec["schedulingGates"] = gates
-    clean["spec"] = spec
-    return clean
-
-
-def _made_by_the_job_controller(label: str) -> bool:
-    return label.startswith("batch.kubernetes.io/") or label in ("controller-uid", "job-name")
-
-
 def _digest(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bytes:
     said = [
         spec.get("queue") or "",
@@ -410,8 +418,13 @@ def read_unit(found: QueueUnit, created_ms: int | None = None) -> UnitFacts:
         status=found.status or QueueUnitStatus(),
         digest=_digest(said, meta.labels),
         consumer_uid=spec.consumer_ref.uid if spec.consumer_ref is not None else "",
+        consumer_kind=_kind_of(spec.consumer_ref),
         problem=problem,
     )
+
+
+def _kind_of(reference: ObjectReference | None) -> str:
+    return "" if reference is None else f"{reference.api_version.rpartition('/')[0]}/{reference.kind}"
 
 
 def _pod_sets(found: QueueUnit) -> tuple[tuple[PodSet, ...], list[dict[str, Any]]]:
@@ -441,12 +454,12 @@ def _pod_sets(found: QueueUnit) -> tuple[tuple[PodSet, ...], list[dict[str, Any]
 
 
 def read_pod(found: PodObject, kinds: Mapping[str, JobKind]) -> PodFacts | None:
-    """A pod that a queued kind of job controls, or that was let in by us; None for every other pod."""
+    """A pod that a queued kind of job controls, or that was let in by us, also for a job that left it; else None."""
     meta = found.metadata
     owner = next((each for each in meta.owner_references if each.controller), None)
     unit = meta.annotations.get(UNIT_ANNOTATION, "")
     kind = None if owner is None else kinds.get(f"{owner.api_version.rpartition('/')[0]}/{owner.kind}")
-    if owner is None or (kind is None and not unit):
+    if kind is None and not unit:
         return None
     spec: dict[str, Any] = msgspec.json.decode(found.spec)
     gates = spec.get("schedulingGates") or ()
@@ -457,7 +470,7 @@ def read_pod(found: PodObject, kinds: Mapping[str, JobKind]) -> PodFacts | None:
     return PodFacts(
         key=f"{meta.namespace}/{meta.name}",
         uid=meta.uid,
-        owner=owner.uid,
+        owner=owner.uid if owner is not None else "",
         pod_set=kind.pod_set_of(meta.labels) if kind is not None else names.DEFAULT_POD_SET,
         node=str(spec.get("nodeName") or ""),
         alive=found.status.phase not in ("Succeeded", "Failed"),
@@ -467,4 +480,5 @@ def read_pod(found: PodObject, kinds: Mapping[str, JobKind]) -> PodFacts | None:
         request=request,
         unit=unit,
         quota=meta.annotations.get(QUOTA_ANNOTATION, ""),
+        created_ms=ms_of(meta.creation_timestamp),
     )

@@ -23,7 +23,7 @@ from usher.core.model import Grant, PodSet, Stored, Unit
 from usher.core.phases import FINISHED, Phase
 from usher.jobkinds.base import JobKind
 from usher.runtime.entry import Entry, observe, unsettled
-from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, read_job, read_unit
+from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, provisional, read_job, read_unit
 from usher.runtime.numbers import Numbers
 from usher.runtime.objects import JobObject
 from usher.runtime.port import Cluster
@@ -101,7 +101,7 @@ class Manager:
             entry = self._entry(facts.unit_key)
         if entry.job is not None and entry.job.uid == facts.uid and facts.version < entry.job.version:
             return
-        entry.job = None if gone else facts
+        entry.job, entry.job_gone = (None, True) if gone else (facts, False)
         entry.job_uid = facts.uid
         self._by_job[facts.uid] = entry
         entry.pods.update(self._orphans.pop(facts.uid, {}))
@@ -130,6 +130,8 @@ class Manager:
 
     def see_pod(self, pod: PodFacts, gone: bool = False) -> None:
         entry = self._by_job.get(pod.owner)
+        if entry is None and pod.unit:
+            entry = self.entries.get(f"{pod.key.partition('/')[0]}/{pod.unit}")
         pods = entry.pods if entry is not None else self._orphans.setdefault(pod.owner, {})
         if gone:
             pods.pop(pod.uid, None)
@@ -184,6 +186,9 @@ class Manager:
     def begin(self) -> None:
         """Every kind has been seen once: decide from here on."""
         self._count_orphans()
+        for entry in self.entries.values():
+            if entry.unit is not None and entry.job is None and entry.unit.consumer_kind in self.kinds:
+                entry.job_gone = True
         for entry in self._in_order():
             self._look(entry)
         self._dirty.clear()
@@ -250,9 +255,20 @@ class Manager:
         if events != entry.told:
             entry.told = events
             self._events.extend(events)
+            self._note(entry, events, now_ms)
         at_ms = unsettled(entry, now_ms, settle_ms)
         if at_ms is not None:
             self.look_at(entry, at_ms)
+
+    def _note(self, entry: Entry, events: Sequence[ev.Event], now_ms: int) -> None:
+        for event in events:
+            if isinstance(event, ev.UnitShrunk):
+                generation, least = entry.gave_back
+                before = least if generation == event.generation else {}
+                now = {g.pod_set: min(g.count, before.get(g.pod_set, g.count)) for g in event.grants}
+                entry.gave_back = (event.generation, now)
+            elif isinstance(event, ev.UnitPaused):
+                entry.held_ms = now_ms
 
     def _introduce(self, entry: Entry) -> bool:
         """See that the engine knows of the unit, in its present form; whether it does."""
@@ -281,11 +297,6 @@ class Manager:
     def _past(self, entry: Entry, unit: UnitFacts) -> Stored:
         """What is stored; where pods are alive, at least what they are."""
         stored = unit.stored
-        if entry.adopted and not stored.grants:
-            counts = entry.job.counts if entry.job is not None else {}
-            grants = tuple(Grant(pods.name, counts.get(pods.name, pods.count)) for pods in unit.unit.pod_sets)
-            entry.last = Stored(Phase.DEQUEUED, grants, generation=1, admitted_ms=self.clock_ms())
-            return entry.last
         alive: dict[str, int] = {}
         for pod in entry.alive():
             alive[pod.pod_set] = alive.get(pod.pod_set, 0) + 1
@@ -309,8 +320,12 @@ class Manager:
         """Its unit is gone, or is not made yet."""
         job = entry.job
         takes_part = job is not None and bool(job.digest) and not job.deleting and job.progress.succeeded is None
-        if job is not None and takes_part and not job.suspended and (entry.known or self._found_running(entry)):
-            entry.adopted = True  # it goes on: its unit is made anew and gets its past back
+        runs = job is not None and takes_part and not job.suspended
+        entry.left = runs and not entry.known and self._left_alone(entry)
+        entry.adopted = runs and not entry.left and (entry.known or entry.ran_before)
+        if entry.adopted:  # it goes on: its unit is made anew and gets its past back
+            if not entry.known:
+                self._charge(entry)
             return
         if entry.alive():
             return  # they are still charged
@@ -322,8 +337,20 @@ class Manager:
             self.entries.pop(entry.key, None)
             self._by_job.pop(entry.job_uid, None)
 
-    def _found_running(self, entry: Entry) -> bool:
-        return entry.ran_before and self.settings.adopt
+    def _left_alone(self, entry: Entry) -> bool:
+        """Whether it ran when we came, we did not let it in, and such jobs are none of ours."""
+        return entry.ran_before and not self.settings.adopt and not any(pod.unit for pod in entry.pods.values())
+
+    def _charge(self, entry: Entry) -> None:
+        """Tell the engine of a job that runs without a unit, as if it had one: before anything is decided."""
+        job = entry.job
+        unit = None if job is None else provisional(job, self.reading)
+        if job is None or unit is None:
+            return
+        grants = tuple(Grant(pods.name, job.counts.get(pods.name, pods.count)) for pods in unit.pod_sets)
+        entry.last = Stored(Phase.DEQUEUED, grants, generation=1, admitted_ms=self.clock_ms())
+        self._events.append(ev.UnitChanged(replace(unit, created_ms=job.created_ms), entry.last))
+        entry.known, entry.told = True, ()
 
     def _count_orphans(self) -> None:
         """Pods that were let in and have outlived job and unit: charged until they are gone."""
@@ -392,8 +419,6 @@ class Manager:
             if isinstance(command, c.Evict):
                 entry.evict_generation = command.generation
                 entry.told = ()
-            elif isinstance(command, c.Shrink):
-                entry.shrink_to = command.grants
             waits_for = barrier if isinstance(command, c.Evict | c.Shrink) and not barrier.open else None
             entry.todo.append(Task(command, barrier, waits_for))
             if waits_for is not None:

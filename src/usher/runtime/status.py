@@ -15,11 +15,11 @@ from usher.api import names
 from usher.api.codec import as_dict, merge_patch
 from usher.api.conditions import find, with_condition
 from usher.api.quantities import quantities_of
-from usher.api.queueunit import Admission, QueueUnitStatus
+from usher.api.queueunit import Admission, QueueUnitStatus, ReclaimState
 from usher.api.stored import with_stored
 from usher.api.times import time_of
 from usher.core.amounts import add
-from usher.core.commands import Admit, Command, Evict, Reserve, SetPhase
+from usher.core.commands import Admit, Command, Evict, Grow, Reserve, SetPhase, Shrink
 from usher.core.model import Stored
 from usher.core.phases import FINISHED, HOLDING, Cause, Phase
 from usher.core.written import written
@@ -87,6 +87,7 @@ def status_after(
     )
     return msgspec.structs.replace(
         status,
+        admissions=_taken_back(status.admissions, commands),
         conditions=conditions,
         message=text,
         attempts=before.attempts + attempts,
@@ -105,6 +106,24 @@ def _message(stored: Stored, waits: tuple[str, str], conditions: Sequence[Any]) 
     if stored.inactive:
         return f"Set aside: {stored.inactive}."
     return waits[1]
+
+
+def _taken_back(admissions: Sequence[Admission], commands: Sequence[Command]) -> tuple[Admission, ...]:
+    """What was granted, with what must be given back of it."""
+    down_to: dict[str, int] = {}
+    for command in commands:
+        if isinstance(command, Shrink):
+            down_to |= {grant.pod_set: grant.count for grant in command.grants}
+        elif isinstance(command, Grow):
+            down_to = dict.fromkeys((grant.pod_set for grant in command.grants), 2**31)
+    return tuple(_reclaimed(each, down_to.get(each.name)) for each in admissions)
+
+
+def _reclaimed(admission: Admission, down_to: int | None) -> Admission:
+    state = admission.reclaim_state if down_to is None else ReclaimState(replicas=down_to)
+    if state is not None and state.replicas >= admission.replicas:
+        state = None
+    return msgspec.structs.replace(admission, reclaim_state=state)
 
 
 def with_report(status: QueueUnitStatus, pods: Sequence[PodFacts]) -> QueueUnitStatus:

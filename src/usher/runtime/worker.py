@@ -17,10 +17,11 @@ from usher.api.times import ms_of
 from usher.core import commands as c
 from usher.core import events as ev
 from usher.core.model import Stored
-from usher.core.phases import FINISHED, HOLDING, Cause, Phase
+from usher.core.phases import FINISHED, Cause, Phase
 from usher.jobkinds.base import Additions
-from usher.runtime.entry import Entry, Step, loose_pods, next_step, targets
-from usher.runtime.facts import GATE, QUOTA_ANNOTATION, UNIT_ANNOTATION, JobFacts, UnitFacts, draft, read_job
+from usher.runtime.entry import Entry, Step, holds, limits, loose_pods, next_step, targets, wanted
+from usher.runtime.facts import Draft, JobFacts, UnitFacts, draft, read_job
+from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, QUOTA_ANNOTATION, REDUCED_ANNOTATION, UNIT_ANNOTATION
 from usher.runtime.objects import JobObject
 from usher.runtime.port import (
     Fenced,
@@ -169,21 +170,16 @@ class Worker:
         if isinstance(outcome, Written):
             entry.last = None
             entry.written_ms = now_ms
+            if past.grants != unit.stored.grants and stored.generation == unit.stored.generation:
+                manager.answer(ev.UnitShrunk(entry.key, stored.generation, past.grants))
         return outcome
 
     def _past(self, entry: Entry, unit: UnitFacts) -> Stored:
         """What is stored or, where the unit was made anew, what it must be given first."""
         if not _revives(entry) or entry.last is None:
-            stored = unit.stored
-            return self._shrunk(entry, stored) if unit.unit.elastic else stored
+            return replace(unit.stored, grants=holds(entry))
         view = self._manager.engine.unit(entry.key)
         return replace(entry.last, quota=entry.last.quota or (view.quota if view is not None else ""))
-
-    def _shrunk(self, entry: Entry, stored: Stored) -> Stored:
-        told = next((each for each in entry.told if isinstance(each, ev.UnitShrunk)), None)
-        if told is None or not stored.grants or told.generation != stored.generation:
-            return stored
-        return replace(stored, grants=told.grants)
 
     def _done(self, entry: Entry, before: UnitFacts, commands: list[c.Command]) -> None:
         manager = self._manager
@@ -224,15 +220,25 @@ class Worker:
     # -- the job and the unit's spec ----------------------------------------------------------------------------------
 
     async def _take(self, entry: Entry, step: Step) -> None:
-        job = entry.job
-        assert job is not None
+        job, unit = entry.job, entry.unit
+        outcome: Outcome[Any]
         match step:
-            case Step.CREATE | Step.FOLLOW | Step.DROP:
+            case Step.DROP:
+                assert unit is not None
+                outcome = await self._manager.cluster.delete_unit(unit.namespace, unit.name, unit.uid)
+                if isinstance(outcome, Written) and entry.unit is unit:
+                    entry.unit = replace(unit, deleting=True)
+            case Step.CREATE | Step.FOLLOW:
+                assert job is not None
                 outcome = await self._change_unit(entry, job, step)
             case Step.HOLD | Step.RELEASE | Step.RESIZE:
+                assert job is not None
                 outcome = await self._change_job(entry, job, step)
             case Step.LET_IN | Step.TAKE_BACK:
                 outcome = await self._change_pod(entry, step)
+            case Step.GIVE_BACK:
+                assert unit is not None
+                outcome = await self._send_status(entry, unit, [])
         if isinstance(outcome, Written):
             entry.rest_ms = 0
         elif not isinstance(outcome, Stale):
@@ -244,9 +250,6 @@ class Worker:
     async def _change_unit(self, entry: Entry, job: JobFacts, step: Step) -> Outcome[Any]:
         manager, meta = self._manager, job.found.metadata
         unit = entry.unit
-        if step is Step.DROP:
-            assert unit is not None
-            return await manager.cluster.delete_unit(unit.namespace, unit.name, unit.uid)
         said = draft(job.kind, job.decoded(), job.found, manager.reading)
         assert said is not None
         outcome: Outcome[Any]
@@ -254,11 +257,7 @@ class Worker:
             outcome = await manager.cluster.create_unit(meta.namespace, said.body)
         else:
             assert unit is not None
-            spec = {**dict.fromkeys(OPTIONAL), **said.body["spec"]}
-            spec.pop("sequence")
-            spec.pop("consumerRef")
-            labels = {**dict.fromkeys(unit.unit.labels), **said.body["metadata"]["labels"]}
-            body = {"metadata": {"resourceVersion": str(unit.version), "labels": labels}, "spec": spec}
+            body = _followed(unit, job, said)
             outcome = await manager.cluster.patch_unit(unit.namespace, unit.name, body)
         if isinstance(outcome, Written | Stale):
             manager.take_unit(entry, outcome.object)
@@ -267,21 +266,24 @@ class Worker:
     async def _change_job(self, entry: Entry, job: JobFacts, step: Step) -> Outcome[Any]:
         manager, meta, unit = self._manager, job.found.metadata, entry.unit
         decoded = job.decoded()
+        notes: dict[str, str | None] = {}
         if step is Step.HOLD:
-            counts = {pods.name: pods.count for pods in unit.unit.pod_sets} if unit is not None else dict(job.counts)
-            if unit is not None and (unit.unit.elastic or unit.stored.phase not in HOLDING):
-                counts = dict(job.counts)
-            patch = job.kind.hold(decoded, counts)
+            patch = job.kind.hold(decoded, job.full_counts())
+            if job.reduced:
+                notes = {REDUCED_ANNOTATION: None}
         elif step is Step.RELEASE:
             assert unit is not None
             grants = {grant.pod_set: grant.count for grant in unit.stored.grants}
             marks = {UNIT_ANNOTATION: unit.name, QUOTA_ANNOTATION: unit.stored.quota}
-            patch = job.kind.release(decoded, grants, Additions(marks, GATE if unit.unit.elastic else ""))
+            patch = job.kind.release(decoded, grants, Additions(marks, GATE, unit.unit.elastic))
+            notes = {ADMISSION_ANNOTATION: unit.admission}
+            fewer = [f"{name}={grants[name]}/{n}" for name, n in job.counts.items() if grants.get(name, n) < n]
+            if fewer and not unit.unit.elastic:
+                notes[REDUCED_ANNOTATION] = ",".join(fewer)
         else:
-            assert unit is not None
-            grants = {grant.pod_set: grant.count for grant in unit.stored.grants}
-            patch = job.kind.resize(decoded, grants)
-        body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": patch}
+            patch = job.kind.resize(decoded, limits(entry))
+        metadata = {"resourceVersion": meta.resource_version, **({"annotations": notes} if notes else {})}
+        body = {"metadata": metadata, "spec": patch}
         outcome = await manager.cluster.patch_job(job.kind, meta.namespace, meta.name, body)
         if isinstance(outcome, Written | Stale):
             self._took(outcome.object, job)
@@ -310,9 +312,10 @@ class Worker:
             return outcome
         staying = [pod for pod in entry.alive() if not pod.deleting]
         over = {name: sum(p.pod_set == name for p in staying) - count for name, count in most.items()}
-        pod = max((pod for pod in staying if over.get(pod.pod_set, 0) > 0), key=lambda pod: pod.key)
+        youngest = max((pod for pod in staying if over.get(pod.pod_set, 0) > 0), key=lambda p: (p.created_ms, p.key))
+        pod = youngest
         namespace, _, name = pod.key.partition("/")
-        outcome = await cluster.delete_pod(namespace, name, pod.uid)
+        outcome = await cluster.delete_pod(namespace, name, pod.uid, entry.job.kind.finalizer if entry.job else "")
         if isinstance(outcome, Written):
             entry.pods[pod.uid] = replace(pod, deleting=True)
         else:
@@ -353,6 +356,19 @@ class Worker:
             api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
             regarding = Regarding(api_version, kind.kind, meta.namespace, meta.name, meta.uid)
             self._manager.cluster.tell(regarding, severity, reason, "Queueing", note[:1024])
+
+
+def _followed(unit: UnitFacts, job: JobFacts, said: Draft) -> dict[str, Any]:
+    """The change by which a unit says what its job says; while it holds quota only the size of elastic sets may."""
+    if unit.stored.grants:
+        sizes = wanted(unit, job)
+        pod_sets = [{**each, "count": sizes.get(each["name"], each["count"])} for each in said.body["spec"]["podSets"]]
+        return {"metadata": {"resourceVersion": str(unit.version)}, "spec": {"podSets": pod_sets}}
+    spec = {**dict.fromkeys(OPTIONAL), **said.body["spec"]}
+    spec.pop("sequence")
+    spec.pop("consumerRef")
+    labels = {**dict.fromkeys(unit.unit.labels), **said.body["metadata"]["labels"]}
+    return {"metadata": {"resourceVersion": str(unit.version), "labels": labels}, "spec": spec}
 
 
 def waits_since(unit: UnitFacts, job: JobFacts | None) -> int:

@@ -19,12 +19,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from usher.api.names import API_VERSION, GROUP, QUEUE_NAME
+from usher.api.names import API_VERSION, GROUP, QUEUE_NAME, VERSION
 from usher.app.cluster import LiveCluster
 from usher.app.process import ManagerProcess
 from usher.devcluster import Kubectl
 from usher.devcluster.kubectl import KubectlError
 from usher.kube import kubeconfig
+from usher.kube.client import Client
+from usher.kube.resource import untyped
 from usher.settings.loader import load_text
 from usher.testing.waits import eventually
 
@@ -37,6 +39,14 @@ QUICK = (
 )
 """A lease that a test can wait out."""
 
+KINDS = {
+    "job": untyped("batch", "v1", "jobs", "Job", namespaced=True),
+    "pod": untyped("", "v1", "pods", "Pod", namespaced=True),
+    "node": untyped("", "v1", "nodes", "Node", namespaced=False),
+    "queue": untyped(GROUP, VERSION, "queues", "Queue", namespaced=True),
+    "unit": untyped(GROUP, VERSION, "queueunits", "QueueUnit", namespaced=True),
+    "quota": untyped(GROUP, VERSION, "queuequotas", "QueueQuota", namespaced=False),
+}
 Object = dict[str, Any]
 Wrap = Callable[[LiveCluster], Any]
 
@@ -50,6 +60,9 @@ class Live:
         assert kubectl.namespace is not None
         self.namespace: str = kubectl.namespace
         self.processes: list[tuple[ManagerProcess, asyncio.Task[None]]] = []
+        self.client = Client(
+            kubeconfig.load(admin.kubeconfig), user_agent="usher-tests", field_manager="usher-tests", timeout_s=60
+        )
 
     # -- managers -----------------------------------------------------------------------------------------------------
 
@@ -84,6 +97,7 @@ class Live:
         for process, task in self.processes:
             await _end(process, task, abruptly=True)
         self.processes = []
+        await self.client.close()
 
     # -- objects ------------------------------------------------------------------------------------------------------
 
@@ -103,49 +117,30 @@ class Live:
             {"apiVersion": API_VERSION, "kind": "QueueQuota", "metadata": {"name": name}, "spec": spec}
         )
 
-    async def job(
-        self,
-        name: str,
-        *,
-        queue: str = "main",
-        cpu: str = "1",
-        pods: int = 1,
-        runs: str | None = None,
-        labels: dict[str, str] | None = None,
-        annotations: dict[str, str] | None = None,
-        namespace: str | None = None,
-        suspend: bool = True,
-        **spec: Any,
-    ) -> None:
-        """Create a Job. Its simulated pods run for an hour, or for `runs` (as in 5s)."""
-        await self.admin.apply(
-            job(
-                name,
-                namespace or self.namespace,
-                queue=queue,
-                cpu=cpu,
-                pods=pods,
-                runs=runs,
-                labels=labels,
-                annotations=annotations,
-                suspend=suspend,
-                **spec,
-            )
-        )
+    async def job(self, name: str, *, namespace: str | None = None, **said: Any) -> None:
+        """Create a Job (see `job`). Its simulated pods run for an hour, or for `runs` (as in 5s)."""
+        await self.admin.apply(job(name, namespace or self.namespace, **said))
 
     async def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        found = await self.admin.within(namespace or self.namespace)("get", kind, name, "-o", "json")
-        decoded: Object = json.loads(found)
-        return decoded
+        """An object; without the start of a kubectl, so that tests may ask often."""
+        resource = KINDS[kind]
+        return await self.client.get(resource, name, (namespace or self.namespace) if resource.namespaced else None)
+
+    async def pods(self, job: str, namespace: str | None = None) -> list[Object]:
+        """The pods of a job."""
+        page = await self.client.list(KINDS["pod"], namespace or self.namespace, label_selector=f"job-name={job}")
+        return list(page.items)
+
+    async def patch(self, kind: str, name: str, body: Object, subresource: str | None = None) -> None:
+        """Change an object as its owner would, by a merge patch."""
+        resource = KINDS[kind]
+        inside = self.namespace if resource.namespaced else None
+        await self.client.patch(resource, name, inside, body, subresource=subresource)
 
     async def unit(self, job: str, namespace: str | None = None) -> Object | None:
         """The unit of a job, if there is one."""
-        text = await self.admin.within(namespace or self.namespace)("get", "queueunits", "-o", "json")
-        for item in json.loads(text)["items"]:
-            if item["spec"].get("consumerRef", {}).get("name") == job:
-                found: Object = item
-                return found
-        return None
+        page = await self.client.list(KINDS["unit"], namespace or self.namespace)
+        return next((item for item in page.items if item["spec"].get("consumerRef", {}).get("name") == job), None)
 
     async def until(self, job: str, phase: str, namespace: str | None = None, timeout_s: float = 60) -> Object:
         """Wait until the unit of a job is in a phase; the unit."""
@@ -184,12 +179,13 @@ def job(
     runs: str | None = None,
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
+    template_annotations: dict[str, str] | None = None,
     suspend: bool = True,
     **spec: Any,
 ) -> Object:
     """A batch Job that asks for `pods` pods of `cpu` each."""
     template: Object = {
-        "metadata": {"annotations": {"sim.usher.dev/runs-for": runs or "1h"}},
+        "metadata": {"annotations": {"sim.usher.dev/runs-for": runs or "1h", **(template_annotations or {})}},
         "spec": {
             "restartPolicy": "Never",
             "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
