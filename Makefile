@@ -29,8 +29,8 @@ $(STAMP): pyproject.toml uv.lock
 parts: $(STAMP) ## build the control plane's programs if the cache lacks them (about 10 minutes, once)
 	@$(BIN)/python -m usher.devcluster >/dev/null
 
-run: parts ## a control plane with simulated nodes and sample jobs, until Ctrl-C
-	@$(BIN)/usher up --name run --apply examples/sample-jobs.yaml
+run: parts ## a control plane, Usher in it, three tenants and their jobs, until Ctrl-C
+	@$(BIN)/usher up --name run --manager --apply examples/tenants.yaml
 
 test: parts ## every test, those on the real control plane included
 	@$(PYTEST)
@@ -55,6 +55,7 @@ bench: parts ## measure, and record the results in bench/results (WAITING=1000,â
 	@$(BIN)/python bench/controlplane.py
 	@$(BIN)/python bench/shares.py --json bench/results/shares.json
 	@$(BIN)/python bench/engine.py --waiting $(WAITING) --json bench/results/engine.json
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --inexact --quiet --group bench && $(BIN)/python bench/client.py
 
 faults: $(STAMP) ## drive the engine through 20,000 courses of faults (SEEDS=first:last for others)
 	@$(BIN)/python -m usher.sim.faults --seeds $(or $(SEEDS),1:20000) --jobs $$($(BIN)/python -c 'import os; print(os.cpu_count())')

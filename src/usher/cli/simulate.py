@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from usher.core.amounts import Amounts
 from usher.core.durations import DurationError, parse_ms
 from usher.sim.capacity import parse_capacity
 from usher.sim.cluster import Limits
@@ -93,7 +95,7 @@ def simulate(
     appears and how long a job runs are annotations: sim.usher.dev/arrives: 10s, sim.usher.dev/runs-for: 5m.
     """
     try:
-        traced = Trace(trace, tenants, time_limits, limit) if trace is not None else None
+        traced = None if trace is None else partial(load_trace, trace, tenants, limit, time_limits)
         scenario = _scenario(files, capacity, runs_for, traced, nodes)
         click.echo(text.lines_of(scenario.notes), err=True, nl=False)
         outcomes = _outcomes(scenario, share, changes, Limits(until, grace), check)
@@ -117,7 +119,7 @@ def _scenario(
     files: Sequence[str],
     capacity: str | None,
     runs_ms: int,
-    trace: Trace | None,
+    trace: Callable[[Amounts | None], Scenario] | None,
     nodes: str | None,
 ) -> Scenario:
     """Everything that is read, with every error of every part."""
@@ -131,7 +133,7 @@ def _scenario(
         offered = _tried(lambda: parse_capacity(capacity), errors)
     elif nodes is not None:
         offered = _tried(lambda: load_nodes(nodes), errors)
-    traced = _tried(lambda: trace.load(offered), errors) if trace is not None else None
+    traced = _tried(lambda: trace(offered), errors) if trace is not None else None
     if errors and not files:
         raise BadInputError(errors)
     scenario = _tried(lambda: load(files, Defaults(runs_ms, offered), traced), errors)

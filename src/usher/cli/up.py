@@ -1,8 +1,11 @@
 """`usher up`: a local control plane, in the foreground or detached."""
 
 import asyncio
+import json
 import shlex
+import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
@@ -13,6 +16,8 @@ from usher.devcluster.holding import Plan, hold, in_background
 from usher.devcluster.nodes import NODES_MAX, Nodes
 from usher.devcluster.parts import find_parts
 
+Ready = Callable[[Cluster], Awaitable[None]]
+
 
 @click.command()
 @click.option("--name", default="usher", show_default=True, help="What to call the cluster.")
@@ -20,6 +25,7 @@ from usher.devcluster.parts import find_parts
 @click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
 @click.option("--memory", default="32Gi", show_default=True, help="Memory of each node.")
 @click.option("--gpus", default=0, show_default=True, type=click.IntRange(0), help="nvidia.com/gpu of each node.")
+@click.option("--manager", is_flag=True, help="Install Usher's kinds and run a manager beside it (not with --detach).")
 @click.option(
     "--apply",
     "manifests",
@@ -30,13 +36,24 @@ from usher.devcluster.parts import find_parts
 @click.option("--keep", is_flag=True, help="Keep the data when it stops, and go on with what was kept before.")
 @click.option("--detach", is_flag=True, help="Return once it is up; `usher down` stops it.")
 def up(
-    name: str, nodes: int, cpu: str, memory: str, gpus: int, manifests: tuple[Path, ...], keep: bool, detach: bool
+    name: str,
+    nodes: int,
+    cpu: str,
+    memory: str,
+    gpus: int,
+    manager: bool,
+    manifests: tuple[Path, ...],
+    keep: bool,
+    detach: bool,
 ) -> None:
     """Start a local control plane with simulated nodes.
 
     The parts are the real ones: etcd, kube-apiserver, kube-controller-manager, kube-scheduler. The nodes are simulated
     (KWOK): pods are scheduled and "run", but no container does. The first time, the parts are built from source.
     """
+    if manager and detach:
+        raise click.UsageError("--manager runs in the foreground: with --detach, run `usher manager` yourself")
+    running: list[asyncio.subprocess.Process] = []
     try:
         directory = cluster_dir(name)
         if is_running(directory):
@@ -47,6 +64,8 @@ def up(
         began = time.monotonic()
 
         async def ready(cluster: Cluster) -> None:
+            if manager:
+                running.append(await _start_manager(cluster))
             for manifest in manifests:
                 click.echo((await cluster.kubectl("apply", "-f", str(manifest))).rstrip())
             _show(cluster, name, plan.nodes, time.monotonic() - began, detach)
@@ -58,10 +77,42 @@ def up(
                 stop_cluster(directory)  # the same as in the foreground: it is up with its manifests, or not at all
                 raise
         else:
-            asyncio.run(hold(plan, ready))
+            asyncio.run(_hold(plan, ready, running))
             click.echo(f"{name} has stopped.", err=True)
     except DevClusterError as error:
         raise click.ClickException(str(error)) from None
+
+
+async def _hold(plan: Plan, ready: Ready, running: list[asyncio.subprocess.Process]) -> None:
+    try:
+        await hold(plan, ready)
+    finally:
+        for process in running:
+            if process.returncode is None:
+                process.kill()  # its control plane is gone: there is nothing left to hand over
+                await process.wait()
+
+
+async def _start_manager(cluster: Cluster) -> asyncio.subprocess.Process:
+    """Our kinds and our namespace in the cluster, and a manager as a process of its own, that leads."""
+    from usher.api.crd import crds
+    from usher.api.names import SYSTEM_NAMESPACE
+
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+    objects = {"apiVersion": "v1", "kind": "List", "items": [space, *crds().values()]}
+    await cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(objects))
+    await cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    log = (cluster.logs / "manager.log").open("ab")
+    with log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "usher.cli", "manager", "--kubeconfig", str(cluster.kubeconfig),
+            "--set", "server.port=0", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
+        )  # fmt: skip
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if line.startswith(b"leading"):
+            return process
+    raise DevClusterError(f"The manager did not start; see {cluster.logs / 'manager.log'}")
 
 
 def _show(cluster: Cluster, name: str, nodes: Nodes, seconds: float, detached: bool) -> None:

@@ -1,0 +1,5 @@
+"""`python -m usher.cli` is `usher`."""
+
+from usher.cli.main import main
+
+main()
