@@ -59,6 +59,68 @@ def test_a_log_becomes_gangs_of_tenants_on_its_machine(swf: Path) -> None:
     assert run["quotas"][0]["max"] == {"cpu": "4"}
 
 
+# A machine of 4: one job of 3, then one of 4, then small ones that go past it until room is kept for it (reserveAfter).
+BACKFILL = """\
+; MaxProcs: 4
+ 1     0  -1  900   3 -1 -1   3 {0} -1  1   7  1 -1  0 -1 -1 -1
+ 2     1  -1   60   4 -1 -1   4 {1} -1  1   7  1 -1  0 -1 -1 -1
+ 3     2  -1  700   1 -1 -1   1 {2} -1  1   7  1 -1  0 -1 -1 -1
+ 4   705  -1  100   1 -1 -1   1 {3} -1  1   7  1 -1  0 -1 -1 -1
+ 5   810  -1  100   1 -1 -1   1 {4} -1  1   7  1 -1  0 -1 -1 -1
+"""
+
+
+def started(tmp_path: Path, asked: tuple[int, ...], *options: str) -> list[float]:
+    path = tmp_path / "log.swf"
+    path.write_text(BACKFILL.format(*asked))
+    return [each["admitted_s"] for each in report("--trace", path, *options)["units"]]
+
+
+def test_a_job_that_asked_for_little_time_goes_before_room_that_is_kept(tmp_path: Path) -> None:
+    """Job 2 has room kept from 602 s on and can start at 900 s: job 4 is gone by then, job 5 would not be."""
+    asked = (900, 100, 800, 150, 150)
+
+    assert started(tmp_path, asked) == [0, 900, 2, 705, 960]
+    assert started(tmp_path, (900, 100, 800, 1000, 150)) == [0, 900, 2, 960, 960], "job 4 asked for more than is left"
+
+
+def test_without_limits_nobody_goes_before_room_that_is_kept(tmp_path: Path) -> None:
+    asked = (900, 100, 800, 150, 150)
+
+    assert started(tmp_path, asked, "--time-limits", "none") == [0, 900, 2, 960, 960]
+    assert started(tmp_path, (-1,) * 5) == [0, 900, 2, 960, 960], "a log in which nobody asked for a time"
+
+
+def test_a_log_without_requested_times_may_be_given_perfect_ones(tmp_path: Path) -> None:
+    assert started(tmp_path, (-1,) * 5, "--time-limits", "run") == [0, 900, 2, 705, 960]
+
+
+def test_a_job_that_ran_longer_than_it_asked_for_is_not_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text(SWF.replace("60   4 -1 -1  -1 -1", "60   4 -1 -1  -1 30"))
+
+    job = units(report("--trace", path, "--share", "none"))["job-1"]
+
+    assert (job["finished_s"], job["phase"]) == (60, "Succeed")
+
+
+def test_an_evicted_job_of_a_log_has_its_whole_time_again(tmp_path: Path) -> None:
+    """It ran for 50 of 60 s and starts over; with the 10 s that were left it would never end."""
+    path = tmp_path / "log.swf"
+    path.write_text(
+        "; MaxProcs: 2\n"
+        " 1     0  -1   60   1 -1 -1   1 60 -1  1   7  1 -1  0 -1 -1 -1\n"
+        " 2     1  -1   60   1 -1 -1   1 60 -1  1   7  1 -1  0 -1 -1 -1\n"
+        " 3    51  -1   10   1 -1 -1   1 60 -1  1   8  1 -1  0 -1 -1 -1\n"
+    )
+
+    found = units(report("--trace", path))
+
+    assert [found[f"job-{n}"]["evictions"] for n in (1, 2, 3)] == [0, 1, 0]
+    assert [found[f"job-{n}"]["finished_s"] for n in (1, 2, 3)] == [60, 120, 61]
+    assert found["job-2"]["phase"] == "Succeed"
+
+
 def test_what_is_left_out_of_a_log_is_counted(swf: Path) -> None:
     done = simulate("--trace", swf)
 

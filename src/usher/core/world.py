@@ -96,7 +96,11 @@ class World:
 
     @property
     def next_ms(self) -> int | None:
-        return self._timers[0][0] if self._timers else None
+        """When to look again; what was to be looked at and is gone needs no call."""
+        timers = self._timers
+        while timers and timers[0][3] not in self.units:
+            heappop(timers)
+        return timers[0][0] if timers else None
 
     # -- finding a place ------------------------------------------------------------------------------------------
 

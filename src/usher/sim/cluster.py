@@ -9,7 +9,7 @@ only retries go on (`stalled`). Called by the command line and by tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
@@ -99,6 +99,8 @@ class Simulation:
         self._spell = [0] * len(works)
         """Counts a unit's starts and stops: what was planned for an earlier one is void."""
         self._reservations: dict[int, int] = {}
+        self._lost_ms: dict[int, int] = {}
+        """How long units ran that were evicted, where that is given back to them."""
         self._heap: list[tuple[int, int, int, int, int, e.Event | None]] = []
         self._planned = 0
         self._moves = 0
@@ -179,7 +181,7 @@ class Simulation:
                 elif code == _READY:
                     self._plan(now + self.scenario.works[index].runs_ms, _FINISH, index)
                 elif code == _STOP:
-                    self._stopped(index)
+                    events += self._stopped(index)
                 elif code == _SHRINK and isinstance(event, e.UnitShrunk):
                     self.records.resize(index, now, event.grants)
                 assert event is not None
@@ -235,9 +237,16 @@ class Simulation:
             self.records.end(index, self._now, r.LEFT)
         return e.UnitGone(key)
 
-    def _stopped(self, index: int) -> None:
+    def _stopped(self, index: int) -> list[e.Event]:
+        """What else happens when its pods are gone, before the engine hears of that."""
+        since = self.records.running_since[index]
         self.records.stop(index, self._now)
         self.records.wait_again(index, self._now)
+        work = self.scenario.works[index]
+        if not work.renews or work.unit.max_execution_ms is None or since == r.NEVER:
+            return []
+        lost_ms = self._lost_ms[index] = self._lost_ms.get(index, 0) + self._now - since
+        return [e.UnitChanged(replace(work.unit, max_execution_ms=work.unit.max_execution_ms + lost_ms))]
 
     # What the engine commands.
 
@@ -295,7 +304,7 @@ class Simulation:
         runs = self.records.running_since[index] != r.NEVER
         grace_ms = self._limits.grace_ms if runs else 0
         if not grace_ms:
-            self._stopped(index)
+            self._outcomes += self._stopped(index)
         self._later(grace_ms, _STOP, index, e.UnitStopped(command.key, command.generation))
 
     def _on_nominate(self, command: c.Nominate) -> None:

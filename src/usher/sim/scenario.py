@@ -38,6 +38,8 @@ class Work:
     """From its admission; None: its pods never become ready."""
     leaves_ms: int | None = None
     fails: bool = False
+    renews: bool = False
+    """What an eviction interrupts gets its whole maximum execution time again, as batch systems do it."""
     answers: Answers | None = None
     """Of every check of this unit; None: as the checks themselves say."""
 

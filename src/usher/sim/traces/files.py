@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from usher.core.amounts import Amounts, quoted
 from usher.sim.problems import BadInputError
-from usher.sim.scenario import Scenario
+from usher.sim.scenario import Scenario, Work
 from usher.sim.traces import gpu, swf
 
 GZIP_MAGIC = b"\x1f\x8b"
 
 
+TIME_LIMITS: Final = ("requested", "run", "none")
+"""What the maximum execution time of a trace's job is: as it asked, exactly as long as it runs, or unlimited."""
+_SHORTEST_MS: Final = 1000
+
+
 def load_trace(
-    path: str, tenants: str | None = None, limit: int | None = None, capacity: Amounts | None = None
+    path: str,
+    tenants: str | None = None,
+    limit: int | None = None,
+    time_limits: str = "requested",
+    capacity: Amounts | None = None,
 ) -> Scenario:
     """The scenario of a Standard Workload Format log or an Alibaba GPU pod list; raises BadInputError.
 
@@ -24,7 +35,15 @@ def load_trace(
     lines = read_lines(path)
     head = next((line for line in lines if line.strip()), "")
     reader = gpu.read_pods if "," in head and not head.startswith(";") else swf.read
-    return reader(path, lines, tenants, limit, capacity)
+    scenario = reader(path, lines, tenants, limit, capacity)
+    if time_limits == "requested":
+        return scenario
+    return replace(scenario, works=tuple(_limited(work, time_limits == "run") for work in scenario.works))
+
+
+def _limited(work: Work, runs: bool) -> Work:
+    most_ms = max(work.runs_ms, _SHORTEST_MS) if runs else None
+    return replace(work, unit=replace(work.unit, max_execution_ms=most_ms))
 
 
 def load_nodes(path: str) -> dict[str, int]:

@@ -70,7 +70,7 @@ def read_pods(
         pod_sets = (PodSet("main", 1, request),)
         created_ms = (created - rows[0][0]) * 1000
         unit = Unit(tenant, row["name"], pod_sets, tenant, tenant, created_ms=created_ms, seq=seq)
-        works.append(Work(unit, ran * 1000, fails=row["pod_phase"] == "Failed"))
+        works.append(Work(unit, ran * 1000, fails=row["pod_phase"] == "Failed", renews=True))
     events: list[tuple[int, Event]] = [] if capacity is None else [(0, CapacityChanged(capacity))]
     notes = [f"{path}: {count} pods left out: {why}" for why, count in sorted(left_out.items())]
     return Scenario(tuple(works), (*events, *happenings(names)), notes=tuple(notes))

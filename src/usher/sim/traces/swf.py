@@ -1,9 +1,10 @@
 """The Standard Workload Format of the Parallel Workloads Archive: a line per job, 18 columns, `;` begins the header.
 
 A job is a gang of as many 1-cpu pods as it had processors: those it asked for, else those it got. It arrives at its
-submit time (the first one is 0) and runs for its run time. Left out, and counted: jobs that were cancelled (status 5),
-pieces of a job that was swapped out (2, 3, 4; its whole is another line), jobs without a run time or processors.
-Status 0 fails.
+submit time (the first one is 0) and runs for its run time. The time it asked for, if it did, is its maximum execution
+time, but never less than it ran: the log shows that it was let run. Left out, and counted: jobs that were cancelled
+(status 5), pieces of a job that was swapped out (2, 3, 4; its whole is another line), jobs without a run time or
+processors. Status 0 fails.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ COLUMNS: Final = 18
 COLUMN_OF: Final = {"user": 11, "group": 12, "queue": 14}
 """Where a tenant's number is, counted from 0."""
 
-_SUBMIT, _RUN, _USED, _ASKED, _STATUS = 1, 3, 4, 7, 10
+_SUBMIT, _RUN, _USED, _ASKED, _ASKED_TIME, _STATUS = 1, 3, 4, 7, 8, 10
 _FAILED = 0
 _LEFT_OUT: Final = {2: "pieces of a swapped job", 3: "pieces of a swapped job", 4: "pieces of a swapped job"}
 _CANCELLED = 5
@@ -52,9 +53,17 @@ def read(path: str, lines: Sequence[str], tenants: str | None, limit: int | None
         sets = pod_sets.get(procs)
         if sets is None:
             sets = pod_sets[procs] = (PodSet("main", procs, {"cpu": 1000}),)
-        created_ms = (row[_SUBMIT] - first) * 1000
-        unit = Unit(tenant, f"job-{row[0]}", sets, tenant, tenant, created_ms=created_ms, seq=seq)
-        works.append(Work(unit, row[_RUN] * 1000, fails=row[_STATUS] == _FAILED))
+        unit = Unit(
+            tenant,
+            f"job-{row[0]}",
+            sets,
+            tenant,
+            tenant,
+            created_ms=(row[_SUBMIT] - first) * 1000,
+            seq=seq,
+            max_execution_ms=max(row[_ASKED_TIME], row[_RUN]) * 1000 if row[_ASKED_TIME] > 0 else None,
+        )
+        works.append(Work(unit, row[_RUN] * 1000, fails=row[_STATUS] == _FAILED, renews=True))
     _distinct(path, works)
     events: list[tuple[int, Event]] = [*_capacity(path, lines, capacity), *happenings(names.values())]
     notes = [f"{path}: {count} jobs left out: {why}" for why, count in sorted(left_out.items())]
