@@ -12,6 +12,7 @@ from usher.kube.informer import Informer
 from usher.kube.pacing import Pacing
 from usher.kube.store import Added, Changed, Deleted, Delta, Key
 from usher.testing import eventually
+from usher.testing.proxy import Proxy
 
 QUICK = Pacing(first_s=0.05, most_s=0.2, good_s=0.3)
 """An informer in a hurry."""
@@ -52,6 +53,15 @@ async def agrees(client: Client, informer: Informer[Any], namespace: str) -> dic
         return listed if informer.store.versions() == listed else None
 
     return await eventually(same, why="the cache equals a list")
+
+
+async def watched(proxy: Proxy, count: int = 1) -> None:
+    """Wait until so many watches pass through the proxy."""
+
+    async def passes() -> bool:
+        return proxy.watching() == count
+
+    await eventually(passes, why=f"{count} watches pass")
 
 
 class Mirror:

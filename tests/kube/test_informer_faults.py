@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from clients import MAPS, QUICK, agrees, config_map, connected, following
+from clients import MAPS, QUICK, agrees, config_map, connected, following, watched
 
 from usher.devcluster import Kubectl
 from usher.devcluster.clusters import Cluster
@@ -74,6 +74,7 @@ async def test_the_cache_ends_up_right_after_any_course_of_faults(
                     await proxy.up()
             proxy.behave()
             listed = await agrees(direct, informer, kubectl.namespace)
+            await watched(proxy)
         assert mirror.versions() == listed
         assert {name for _, name in listed} == there | {"kube-root-ca.crt"}
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from clients import MAPS, QUICK, agrees, config_map, connected, following
+from clients import MAPS, QUICK, agrees, config_map, connected, following, watched
 from etcd import Etcd
 
 from usher.devcluster import ControlPlane, Nodes
@@ -74,19 +74,13 @@ async def test_a_server_that_was_killed_and_came_back_without_memory_costs_nothi
                 await proxy.up()  # while the server may not be up: one more reason to try again
                 assert await ready(direct)
                 listed = await agrees(direct, informer, "default")
+                await watched(proxy)
 
         assert any(isinstance(problem, Gone) for problem in problems), "the version was gone"
         assert mirror.versions() == listed
         assert [type(delta) for delta in mirror.of("stays")] == [Added]
         assert mirror.of("goes")[1:] == [Deleted(("default", "goes"), mirror.of("goes")[0].object, missed=True)]
         assert [delta.object.data["x"] for delta in mirror.of("replaced")] == ["old", "old", "new"]
-
-
-async def watched(proxy: Proxy) -> None:
-    async def passes() -> bool:
-        return proxy.watching() == 1
-
-    await eventually(passes, why="the informer has its watch")
 
 
 async def ready(client: Client) -> bytes:
@@ -128,6 +122,7 @@ async def test_a_compaction_while_disconnected_is_survived_without_a_watch_cache
                 await etcd.compact()
             await proxy.up()
             listed = await agrees(direct, informer, "default")
+            await watched(proxy)
 
         assert any(isinstance(problem, Gone) for problem in problems), "the version was gone"
         assert mirror.versions() == listed

@@ -20,14 +20,16 @@ class Watch(Generic[T]):
     """An iterator over events. The connection is made at the first step, and closed by the end of `async with`."""
 
     def __init__(self, codec: Codec[T], connect: Callable[[], Awaitable[Stream]]) -> None:
-        self._event = codec.event
+        self._decode = codec.event
         self._connect = connect
         self._stream: Stream | None = None
         self._closed = False
         self.began = False
         """Whether the server took the watch, whatever came of it."""
         self._rest: list[bytes] = []
-        self._ready: list[WatchEvent[T]] = []
+        """The beginning of a line."""
+        self._lines: list[bytes] = []
+        """Whole lines that nobody has asked for yet, the first one last."""
         self._failed: KubeError | None = None
 
     async def __aenter__(self) -> "Watch[T]":
@@ -42,12 +44,14 @@ class Watch(Generic[T]):
         return self
 
     async def __anext__(self) -> WatchEvent[T]:
-        if not self._ready:
-            self._ready = await self.batch()
-            if not self._ready:
-                raise StopAsyncIteration
-            self._ready.reverse()
-        return self._ready.pop()
+        # Decoded one by one: what is not kept goes at once, and the garbage collector has nothing to look at.
+        if not self._lines and not await self._more():
+            raise StopAsyncIteration
+        try:
+            return self._decode(self._lines.pop())
+        except KubeError:
+            self.close()
+            raise
 
     async def connected(self) -> None:
         """Make the connection, if that is not done yet; raises what the server answers instead of a stream."""
@@ -60,38 +64,47 @@ class Watch(Generic[T]):
 
         An error in the stream is raised after the events before it were given out.
         """
-        await self.connected()
+        if self._failed is not None:
+            raise self._failed
+        if not self._lines and not await self._more():
+            return []
         events: list[WatchEvent[T]] = []
-        while not events and self._stream is not None:
-            if self._failed is not None:
-                self.close()
-                raise self._failed
-            chunk = await self._stream.read()
-            if not chunk:
-                self.close()
-            events = self._decoded(chunk)
+        decode = self._decode
+        lines, self._lines = self._lines, []
+        lines.reverse()
+        try:
+            for line in lines:
+                events.append(decode(line))  # noqa: PERF401 - those before an error stay
+        except KubeError as error:
+            self.close()
+            if not events:
+                raise
+            self._failed = error
         return events
 
     def close(self) -> None:
         """End the watch."""
         self._closed = True
+        self._lines = []
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
-    def _decoded(self, chunk: bytes) -> list[WatchEvent[T]]:
-        first, newline, more = chunk.partition(b"\n")
-        self._rest.append(first)
-        if not newline:
-            return []
-        lines = [b"".join(self._rest), *more.split(b"\n")]
-        self._rest = [lines.pop()]
-        events: list[WatchEvent[T]] = []
-        decode = self._event
-        try:
-            for line in lines:
-                if line:
-                    events.append(decode(line))  # noqa: PERF401 - those before an error stay
-        except KubeError as error:
-            self._failed = error
-        return events
+    async def _more(self) -> bool:
+        """Wait for at least one whole line; false at the end."""
+        await self.connected()
+        while self._stream is not None:
+            chunk = await self._stream.read()
+            if not chunk:
+                self.close()
+                break
+            first, *lines = chunk.split(b"\n")
+            self._rest.append(first)
+            if lines:
+                whole = b"".join(self._rest)
+                self._rest = [lines.pop()]
+                self._lines = [line for line in (whole, *lines) if line]
+                self._lines.reverse()
+                if self._lines:
+                    return True
+        return False
