@@ -265,6 +265,27 @@ async def test_a_creation_that_arrives_late_is_not_done_twice(control_plane: Clu
         assert sorted(each.status or 0 for each in stage.proxy.writes) == [201, 409]
 
 
+async def test_a_guarded_write_that_arrives_late_is_known_as_ours(control_plane: Cluster, kubectl: Kubectl) -> None:
+    async with staged(control_plane, kubectl) as stage, connected(stage.proxy.kubeconfig, timeout_s=2) as hasty:
+        old = await stage.made("a", n="1")
+        first, second = asyncio.Event(), asyncio.Event()
+        stage.proxy.rule(Hold(first), method="PATCH", times=1)
+        stage.proxy.rule(Hold(second), method="PATCH", times=1)
+        writer = Writer(hasty, settings=QUICK)
+        pending = writer.submit(stage.patch("a", 2, guard=old.metadata.resource_version))
+        await stage.arrives(2)  # nobody had written when it looked, so it sent again
+        first.set()
+
+        async def happened() -> bool:
+            return (await stage.now("a")).data == {"n": "2"}
+
+        await eventually(happened, why="the first one arrives after all")
+        second.set()
+
+        assert number_of(await pending) == "2"
+        assert [each.status for each in stage.proxy.writes] == [200, 409]
+
+
 async def test_writes_to_one_object_keep_their_order_and_never_overlap(stage: Stage) -> None:
     await stage.made("a", n="0")
     under_way = 0
