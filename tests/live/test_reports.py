@@ -223,6 +223,22 @@ async def test_the_reason_of_a_waiting_unit_follows_without_a_decision(live: Liv
     await live.wait("the unit says that its queue is stopped", says)
 
 
+async def test_since_when_a_unit_is_overtaken_is_stored_though_nothing_else_is_written(live: Live) -> None:
+    await live.queue()
+    await live.start("reports.resourceReportInterval=1s")
+    await live.job("first", cpu="3", pods=2)
+    await live.until("first", "Running")
+    await live.job("big", cpu="3")
+    await live.until("big", "Enqueued")
+    await live.job("small", cpu="1")
+    await live.until("small", "Running")
+
+    async def noted() -> bool:
+        return bool(((await live.unit("big")) or {})["status"].get("overtakenSince"))
+
+    await live.wait("it is stored", noted)
+
+
 async def test_kubectl_describe_shows_what_happened_to_a_job(live: Live) -> None:
     await live.queue()
     await live.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from usher.core.model import Grant
 from usher.core.phases import Phase
@@ -48,8 +49,7 @@ class QueueView:
     """How many of those that hold quota are in which phase."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingView:
+class WaitingView(NamedTuple):
     """A unit that waits, at its place in the line."""
 
     namespace: str

@@ -49,9 +49,8 @@ class ReportSettings:
     names_of_others: bool = False
     """Whether the list of a shared Queue names the units of every namespace."""
     unit_interval_ms: int = 30_000
-    """A unit's status is brought up to date at most this often, where nothing else writes it."""
-    notes_after_ms: int = 30_000
-    """Notes for a restart that no write took along are written after this long."""
+    """A unit's status is brought up to date at most this often, where nothing else writes it; notes for a restart that
+    no write took along wait as long."""
 
 
 def queue_verdict(known: KnownQueue, view: QueueView | None, quotas: Mapping[str, str]) -> Verdict:

@@ -56,7 +56,7 @@ class UnitReporter:
         if unit is None or unit.deleting or entry.busy or entry.todo or unit.stored.phase in FINISHED:
             return False
         now_ms, settings = self._manager.clock_ms(), self._settings
-        if entry.later and now_ms >= entry.later_ms + settings.notes_after_ms:
+        if entry.later and now_ms >= entry.later_ms + settings.unit_interval_ms:
             return True
         if now_ms < entry.written_ms + settings.unit_interval_ms:
             return False

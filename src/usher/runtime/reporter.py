@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from usher.api import names
 from usher.api.conditions import find
 from usher.api.meta import Condition, ObjectMeta
-from usher.api.queue import Queue, QueueItemDetail, QueueStatus
+from usher.api.queue import Queue, QueueStatus
 from usher.api.queuequota import QueueQuota
 from usher.core.amounts import add
-from usher.core.views import QueueView, QuotaView
+from usher.core.views import QueueView, QuotaView, WaitingView
 from usher.quotas.source import ACCEPTED, Problem
 from usher.quotas.tree import ObjectRef
 from usher.runtime.manager import Manager
@@ -76,6 +76,8 @@ class Reporter:
         """Something that should be written was not, or is not due yet."""
         self._problems: tuple[int, dict[ObjectRef, list[Problem]]] = (-1, {})
         self._queues: set[str] = set()
+        self._built: dict[str, tuple[object, ...]] = {}
+        """By queue: what its stored status was last compared with, and found to say."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -132,12 +134,18 @@ class Reporter:
         self, key: str, known: KnownQueue, view: QueueView, used: dict[str, int], quotas: dict[str, str]
     ) -> _Pending | None:
         now_ms = self._manager.clock_ms()
-        items = self._items(key, known, view, now_ms)
+        line = self._line(key, known, view, now_ms)
         active = queue_verdict(known, view, quotas)
+        basis = (known.object, view, line, used, active)
+        if self._built.get(key) == basis:
+            return None
+        hidden = known.queue.shared and not self._settings.names_of_others
+        items = None if line is None else queue_items(line, hidden)
         status = queue_status(known, view, items, used, active, now_ms)
         before = known.object.status
         body = patch_between(before, status)
         if not body:
+            self._built[key] = basis
             return None
         meta = known.object.metadata
 
@@ -153,19 +161,18 @@ class Reporter:
 
         return _Pending(key, self._past.status_ms.get(key, 0), send)
 
-    def _items(self, key: str, known: KnownQueue, view: QueueView, now_ms: int) -> tuple[QueueItemDetail, ...] | None:
-        """The list, if it may be written now; else None."""
+    def _line(self, key: str, known: KnownQueue, view: QueueView, now_ms: int) -> list[WaitingView] | None:
+        """Those that wait, if their list may be written now; else None."""
         settings = self._settings
         shown = min(view.waiting, settings.items_max)
         before = (known.object.status or QueueStatus()).queue_item_details
         if not shown:
-            return ()
+            return []
         slower = max(1, shown // settings.items_per_interval)
         if before and now_ms < self._past.items_ms.get(key, 0) + slower * settings.interval_ms:
             self._behind = True
             return None
-        line = self._manager.engine.line(key, settings.items_max)
-        return queue_items(line, hidden=known.queue.shared and not settings.names_of_others)
+        return self._manager.engine.line(key, settings.items_max)
 
     # -- quotas -------------------------------------------------------------------------------------------------------
 
@@ -225,5 +232,6 @@ class Reporter:
     def _forget(self, keys: set[str]) -> None:
         self._past.keep(keys)
         for gone in self._queues - keys:
+            self._built.pop(gone, None)
             self._manager.numbers.forget_queue(gone)
         self._queues = set(self._around.queues)
