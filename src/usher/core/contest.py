@@ -3,8 +3,9 @@
 A pass serves nominated units first, then takes lanes in order: heads that stay within their quota's deserved, then
 those that would borrow; inside each class queue priority, score, weighted dominant share compared below the common
 ancestor, and age. A unit that does not fit may take back (`core.reclaim`), start smaller, or use room that is kept for
-another if it is sure to be gone in time; else its group is parked. During a pass nothing is released, so keys of lanes
-only grow: a lane that is taken from the heap with an outdated key goes back with its new one.
+another if it is sure to be gone in time; else its group is parked. During a pass nothing is released, so ranks of lanes
+only grow: a lane that is taken from the heap with an outdated one goes back with its new one. Lanes of parked groups
+enter when the first of their groups is the first of an open bucket (`core.parking`): those behind cost nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from usher.core.laneorder import LaneOrder, borrows, entitled_to_some
 from usher.core.lanes import Group, Lane
 from usher.core.ledger import Blocked, Node
 from usher.core.lifecycle import Lifecycle
-from usher.core.overtaking import Key, Overtaking
+from usher.core.overtaking import Overtaking
+from usher.core.parking import STILL_OPEN, Bucket, Place, Rank
 from usher.core.state import UnitState
 from usher.core.world import World
 
-Entry = tuple[Key, int, Lane, Group, UnitState, int]
+Entry = tuple[Rank, int, Lane, Group, UnitState, int, Bucket | None]
+"""Rank, tie-break, who, the state of its branch for which the rank is right; and the bucket that it comes from."""
 ANYTHING = -(1 << 80)
 """Parked under this, a group is tried after every release at the node."""
 
@@ -33,12 +36,17 @@ class Contest:
     def __init__(self, world: World, lifecycle: Lifecycle) -> None:
         self._world = world
         self._lifecycle = lifecycle
-        self._failed: set[Group] = set()
+        self._failed: dict[Group, None] = {}
         self._order = LaneOrder(world)
         self._claims = Claims(world, lifecycle, self._ensure)
         self._overtaking = Overtaking(world, lifecycle, self._order.key)
+        self._buckets: list[Bucket] = []
+        """Those that were opened."""
         self._eligible: list[tuple[Node, str, int]] = []
-        self._must: set[Group] = set()
+        self._heap: list[Entry] = []
+        self._entries = 0
+        self._taken: list[tuple[Bucket, Place]] = []
+        self._must: dict[Group, None] = {}
         """Open groups that are tried even though nothing is free: they are new, or may take back."""
         self._ensured = False
 
@@ -52,18 +60,20 @@ class Contest:
             self._ensure()
         self._open_claims(changed or world.claims_changed, above | world.came_above)
         self._open_released()
-        if world.ready:
+        if self._buckets or self._must or world.fresh:
             self._compete()
-        self._overtaking.mark(self._failed)
+        self._overtaking.mark(self._failed, self._rank)
+        for bucket, place in self._taken:
+            bucket.line.give_back(place)
         world.contest += 1
-        world.ready.clear()
+        world.fresh.clear()
         world.ledger.released.clear()
 
     def _sure_to_be_tried(self) -> bool:
         """A unit that waits is new in its place: whatever its quota deserves, it has its turn now."""
         contest = self._world.contest
-        groups = (group for lane in self._world.ready for group in lane.groups.values())
-        return any(group.opened == contest and group.park is None and group.top() is not None for group in groups)
+        fresh = self._world.fresh
+        return any(group.opened == contest and group.park is None and group.top() is not None for group in fresh)
 
     def _ensure(self) -> None:
         """Deserved is computed at most once per call."""
@@ -74,29 +84,29 @@ class Contest:
     # -- opening --------------------------------------------------------------------------------------------------
 
     def _open_released(self) -> None:
-        """Groups parked where there is room for them again."""
-        world = self._world
-        contest = world.contest
-        for node in world.ledger.released:
+        """Buckets with room for their groups again."""
+        contest = self._world.contest
+        for node in self._world.ledger.released:
             for resource, buckets in node.parked.items():
                 free = node.free(resource)
-                fitting = [amount for amount in buckets if amount <= free]
+                fitting = [bucket for amount, bucket in buckets.items() if amount <= free]
                 if fitting:
-                    self._eligible.append((node, resource, min(fitting)))
-                for amount in fitting:
-                    for group in buckets[amount]:
-                        group.opened = contest
-                        world.ready[group.lane] = None
+                    self._eligible.append((node, resource, min(bucket.amount for bucket in fitting)))
+                    self._buckets += fitting
+                for bucket in fitting:
+                    bucket.opened, bucket.closed_after = contest, STILL_OPEN
+                    bucket.line.settle(self._rank, len(bucket.groups))
                 if node.held.get(resource, 0):
-                    self._open_backfill(buckets, free, free + node.held[resource])
+                    self._open_backfill(buckets.values(), free, free + node.held[resource])
 
-    def _open_backfill(self, buckets: Mapping[int, Iterable[Group]], above: int, most: int) -> None:
+    def _open_backfill(self, buckets: Iterable[Bucket], above: int, most: int) -> None:
         """Groups that would fit but for room that is kept, and whose units end: they may be gone in time."""
-        for amount in [amount for amount in buckets if above < amount <= most]:
-            for group in buckets[amount]:
-                unit = group.top()
-                if unit is not None and unit.spec.max_execution_ms is not None:
-                    self._open_group(group)
+        for bucket in buckets:
+            if above < bucket.amount <= most:
+                for group in bucket.ending:
+                    unit = group.top()
+                    if unit is not None and unit.spec.max_execution_ms is not None:
+                        self._open_group(group)
 
     def _open_claims(self, changed: bool, above: Mapping[Node, None]) -> None:
         """Lanes whose right to take back may have changed: they are tried even though nothing is free.
@@ -104,11 +114,15 @@ class Contest:
         What this very contest starts is not taken back in it, so that counts in the next one again.
         """
         world, shares = self._world, self._world.shares
+        for node in shares.rescaled:
+            for lane in _lanes_below(node):
+                for group in lane.groups.values():
+                    group.loosen()
         for node in shares.risen:
             for lane in _lanes_below(node):
                 self._open_entitled(lane)
         for node in world.ledger.released:
-            if node.parent is not None:
+            if node.parent is world.ledger.root:  # all its path is released
                 for lane in _lanes_below(node):
                     self._open(lane)
         if changed:
@@ -120,7 +134,7 @@ class Contest:
                     self._open_group(group)
         elif world.claimants and (above or shares.came_above):
             self._open_claimants([*above, *shares.came_above])
-        shares.risen, shares.came_above = {}, {}
+        shares.risen, shares.came_above, shares.rescaled = {}, {}, {}
 
     def _open_claimants(self, above: Iterable[Node]) -> None:
         """Those poorer than a branch that came above its deserved."""
@@ -154,20 +168,23 @@ class Contest:
             unit = group.top()
             if unit is None:
                 continue
+            if group.rank and group.rank[0] and not borrows(unit):
+                group.loosen()
             helped = lane.queue.spec.preempts or entitled_to_some(unit)
             if group.park is None or (helped and self._claims.hopes(group, unit)):
                 self._open_group(group)
 
     def _open(self, lane: Lane) -> None:
+        """Its quota uses less, or one above it does."""
         for group in lane.groups.values():
+            group.loosen()
             unit = group.top()
             if unit is not None and (group.park is None or self._claims.hopes(group, unit)):
                 self._open_group(group)
 
     def _open_group(self, group: Group) -> None:
         group.opened = self._world.contest
-        self._must.add(group)
-        self._world.ready[group.lane] = None
+        self._must[group] = None
 
     # -- nominated units ------------------------------------------------------------------------------------------
 
@@ -203,108 +220,111 @@ class Contest:
     # -- competing ------------------------------------------------------------------------------------------------
 
     def _compete(self) -> None:
-        world = self._world
+        world, heap = self._world, self._heap
         contest = world.contest
-        heap: list[Entry] = []
         full = False
-        alone = len(world.ready) == 1
-        self._must.update(group for group in world.fresh if group.park is None and group.opened == contest)
-        world.fresh.clear()
-        room: dict[tuple[Node, str], int] = {}
-        for serial, lane in enumerate(world.ready):
-            entry = self._known(lane, serial, room) or self._entry(lane, serial, alone)
-            if entry is not None:
-                heap.append(entry)
-        heapify(heap)
+        self._must.update((group, None) for group in world.fresh if group.park is None and group.opened == contest)
+        for group in list(self._must):
+            if group.lane.entered != contest:
+                group.lane.entered = contest
+                self._enter(group.lane)
+        for opened in self._buckets:
+            self._scout(opened)
         while heap:
-            key, serial, lane, group, unit, version = heappop(heap)
-            assert unit.leaf is not None
+            rank, _, lane, group, unit, version, bucket = heappop(heap)
+            if bucket is not None:
+                if not self._discovers(bucket, lane):
+                    continue
+                if len(lane.groups) > 1 or unit.leaf is None or len(unit.leaf.lanes) > 1:
+                    version = -1  # this is the turn of one of its groups, not that of the lane
             if lane.blocker is not None:
                 continue
-            moved = group.top() is not unit
-            if moved or (not alone and unit.leaf.branch.version != version):
-                entry = self._entry(lane, serial, alone)
-                if entry is not None and (moved or entry[0] != key):
-                    heappush(heap, entry)
-                if entry is None or moved or entry[0] != key:
+            if group.top() is not unit or unit.leaf is None or unit.leaf.branch.version != version:
+                entry = self._entry(lane)
+                if entry is None:
                     continue
-            if not self._try(group, unit, key):
+                if entry[3] is not group or entry[0] != rank:
+                    heappush(heap, entry)
+                    continue
+            if not self._try(group, unit, rank):
                 self._close(group)
                 if lane.blocks:
                     continue
             elif group.top() is None:
-                self._must.discard(group)
+                self._must.pop(group, None)
             elif lane.blocks:
-                self._must.add(group)  # another head, which may need less than was free
+                self._must[group] = None  # another head, which may need less than was free
             if not full and self._full():
                 full = True
+                for opened in self._buckets:
+                    opened.closed_after = min(opened.closed_after, self._overtaking.passes)
                 hopeful = {group.lane for group in self._must}
-                heap = [entry for entry in heap if entry[2] in hopeful]
+                heap[:] = [entry for entry in heap if entry[6] is None and entry[2] in hopeful]
                 heapify(heap)
             if full and not any(other in self._must for other in lane.groups.values()):
                 continue
-            entry = self._entry(lane, serial, alone)
-            if entry is not None:
-                heappush(heap, entry)
+            self._enter(lane)
 
-    def _known(self, lane: Lane, serial: int, room: dict[tuple[Node, str], int]) -> Entry | None:
-        """The entry of a lane of one group of which nothing has changed but that there may be room: the usual case."""
-        if len(lane.groups) != 1 or lane.blocker is not None:
-            return None
-        (group,) = lane.groups.values()
-        unit, park = group.ranked, group.park
-        if (
-            unit is None
-            or park is None
-            or unit.leaf is None
-            or group.opened != self._world.contest
-            or group.ranked_version != unit.leaf.branch.version
-            or len(unit.leaf.lanes) != 1
-            or group.top() is not unit
-            or self._world.plugins.scores
-            or not self._still_ranked(group, unit)
-        ):
-            return None
-        free = room.get((park[0], park[1]))
-        if free is None:
-            free = room[park[0], park[1]] = park[0].free(park[1])
-        if free < unit.ask_least.get(park[1], 0):
-            return None
-        return (group.rank, serial, lane, group, unit, group.ranked_version)
+    def _scout(self, bucket: Bucket) -> None:
+        """Its first group is the next that could have a turn because of the room that there is."""
+        place = bucket.line.pop(self._rank) if bucket.roomy else None
+        if place is None:
+            bucket.closed_after = self._overtaking.passes
+            return
+        self._taken.append((bucket, place))
+        rank, _, group = place
+        unit = group.ranked
+        assert unit is not None
+        self._entries += 1
+        heappush(self._heap, (rank, self._entries, group.lane, group, unit, group.ranked_version, bucket))
 
-    def _still_ranked(self, group: Group, unit: UnitState) -> bool:
-        """Its rank is right: no share is measured otherwise, and it would borrow, or not, as before."""
-        shares = self._world.shares
-        if group.ranked_epoch == shares.epoch:
-            return True
-        if group.ranked_measure != shares.measure or borrows(unit) != group.rank[0]:
+    def _discovers(self, bucket: Bucket, lane: Lane) -> bool:
+        """It is the turn of a group that a bucket offered: True if there is room, and its lane has not entered yet."""
+        contest = self._world.contest
+        if not bucket.roomy:
+            bucket.closed_after = self._overtaking.passes
             return False
-        group.ranked_epoch = shares.epoch
+        self._scout(bucket)
+        if lane.entered == contest:
+            return False
+        lane.entered = contest
         return True
 
-    def _entry(self, lane: Lane, serial: int, alone: bool) -> Entry | None:
-        """The lane's first unit with its key, and the state of its branch for which the key is right."""
+    def _enter(self, lane: Lane) -> None:
+        entry = self._entry(lane)
+        if entry is not None:
+            heappush(self._heap, entry)
+
+    def _entry(self, lane: Lane) -> Entry | None:
+        """The lane's first unit with its rank, and the state of its branch for which that is right."""
         found = None if lane.blocker is not None else self._first(lane)
         if found is None:
             return None
         group, unit = found
-        leaf = unit.leaf
+        assert unit.leaf is not None
+        rank = self._order.key(lane, unit) if len(unit.leaf.lanes) > 1 else self._rank(group)
+        assert rank is not None
+        self._entries += 1
+        return (rank, self._entries, lane, group, unit, unit.leaf.branch.version, None)
+
+    def _rank(self, group: Group) -> Rank | None:
+        """The rank of a group's first unit; if other lanes of its quota lend it their age, the least that it can be."""
+        unit = group.top()
+        if unit is None:
+            return None
+        leaf, shares = unit.leaf, self._world.shares
         assert leaf is not None
         version = leaf.branch.version
-        if alone:
-            return ((), serial, lane, group, unit, version)
-        epoch = self._world.shares.epoch
-        if (
-            group.ranked is not unit
-            or group.ranked_version != version
-            or group.ranked_epoch != epoch
-            or len(leaf.lanes) != 1
-            or self._world.plugins.scores
-        ):
-            group.rank = self._order.key(lane, unit)
-            group.ranked, group.ranked_version, group.ranked_epoch = unit, version, epoch
-            group.ranked_measure = self._world.shares.measure
-        return (group.rank, serial, lane, group, unit, version)
+        if group.ranked is unit and group.ranked_version == version and group.ranked_measure == shares.measure:
+            if group.ranked_epoch == shares.epoch:
+                return group.rank
+            if borrows(unit) == group.rank[0]:
+                group.ranked_epoch = shares.epoch
+                return group.rank
+        group.rank = self._order.key(group.lane, unit, least=len(leaf.lanes) > 1)
+        group.ranked, group.ranked_version, group.ranked_epoch = unit, version, shares.epoch
+        group.ranked_measure = shares.measure
+        return group.rank
 
     def _first(self, lane: Lane) -> tuple[Group, UnitState] | None:
         """The unit that stands for the lane: where the head does not block, those that cannot start are passed over.
@@ -327,16 +347,17 @@ class Contest:
 
     def _stuck(self, group: Group, unit: UnitState) -> bool:
         """Nothing is free for it, and it cannot make room."""
-        node, name = (group.park[0], group.park[1]) if group.park is not None else (self._world.ledger.root, "")
+        park = group.park
+        node, name = (park.node, park.resource) if park is not None else (self._world.ledger.root, "")
         names = (name,) if name else unit.ask_least
         if all(node.free(name) >= unit.ask_least.get(name, 0) for name in names):
             return False
         return group.lane.hopeless(self._world.contest, unit) or not self._claims.hopes(group, unit)
 
     def _close(self, group: Group) -> None:
-        group.opened = -1
-        self._failed.add(group)
-        self._must.discard(group)
+        group.opened, group.closed = -1, self._world.contest
+        self._failed[group] = None
+        self._must.pop(group, None)
 
     def _full(self) -> bool:
         """Nothing that was opened because of free room fits any more: only those who may take back need a turn."""
@@ -344,7 +365,7 @@ class Contest:
 
     # -- one unit -------------------------------------------------------------------------------------------------
 
-    def _try(self, group: Group, unit: UnitState, key: Key) -> bool:
+    def _try(self, group: Group, unit: UnitState, rank: Rank) -> bool:
         """Start it, make room for it, or park its group; False: it stays where it is."""
         world, leaf = self._world, unit.leaf
         assert leaf is not None
@@ -354,14 +375,14 @@ class Contest:
         if blocked is None:
             blocked = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
             if blocked is None or self._overtaking.backfills(unit):
-                self._overtaking.note(group.lane, unit, key)
+                self._overtaking.note(group.lane, unit, rank)
                 self._admit(unit, unit.target)
                 return True
             gaps: Gaps = []
             if blocked.check in NUMERIC and self._claims.takes_back(group, unit, blocked, gaps):
                 return True
             if self._fits_smaller(unit):
-                self._overtaking.note(group.lane, unit, key)
+                self._overtaking.note(group.lane, unit, rank)
                 self._admit(unit, unit.target)
                 return True
             if self._claims.claims_part(group, unit, blocked, gaps):

@@ -175,7 +175,7 @@ class Engine:
         world = self._world
         nominations = [(unit, unit.nomination) for unit in world.nominated.values()]
         overdue = list(world.overdue.values())
-        world.nominated, world.claimants, world.ready, world.rankings = {}, {}, {}, {}
+        world.nominated, world.claimants, world.fresh, world.rankings = {}, {}, {}, {}
         world.waiting = 0
         world.shared_queues = {queue.spec.name: key for key, queue in world.queues.items() if queue.spec.shared}
         world.by_namespace = {

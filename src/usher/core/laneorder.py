@@ -7,7 +7,7 @@ of shared queues, then scores, then the lowest weighted dominant share compared 
 from __future__ import annotations
 
 from usher.core.lanes import Lane
-from usher.core.overtaking import Key
+from usher.core.parking import Rank
 from usher.core.state import UnitState
 from usher.core.world import World
 
@@ -18,23 +18,24 @@ class LaneOrder:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def key(self, lane: Lane, unit: UnitState) -> Key:
-        """The order between lanes; smaller goes first."""
+    def key(self, lane: Lane, unit: UnitState, least: bool = False) -> Rank:
+        """The order between lanes; smaller goes first. `least`: as if the oldest lane of its quota were of any age."""
         world, queue, leaf = self._world, lane.queue.spec, unit.leaf
         assert leaf is not None
+        turn = ((), unit.order[-4:]) if least else self._turn(lane, unit)
         score = 0
         for plugin in world.plugins.scores:
             score += world.guard.call(plugin.name, 0, plugin.score, unit.spec)
         shares = world.shares
         if not shares.policy.entitles:
-            return (0, -queue.priority if queue.shared else 0, -score, (), *self._turn(lane, unit))
+            return (0, -queue.priority if queue.shared else 0, -score, (), *turn)
         if leaf.parent is world.ledger.root:
             rank: tuple[int, ...] = (leaf.share if leaf.share >= 0 else shares.share(leaf),)
         else:
             rank = tuple(shares.share(node) for node in leaf.path[-2::-1])
-        return (borrows(unit), -queue.priority if queue.shared else 0, -score, rank, *self._turn(lane, unit))
+        return (borrows(unit), -queue.priority if queue.shared else 0, -score, rank, *turn)
 
-    def _turn(self, lane: Lane, unit: UnitState) -> Key:
+    def _turn(self, lane: Lane, unit: UnitState) -> Rank:
         """The age that counts, its queue's rank among the tenant's own, its own age.
 
         The queues of one tenant on one quota have one turn among the others, that of their oldest head; whose it is

@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from usher.core.amounts import Amounts
 from usher.core.ledger import Node
 from usher.core.model import Queue
+from usher.core.parking import Bucket, bucket_at
 from usher.core.plugins import Blocks, QueuePolicy
 from usher.core.state import UnitState
 
@@ -25,6 +26,8 @@ class Group:
 
     __slots__ = (
         "_heap",
+        "closed",
+        "ends",
         "key",
         "lane",
         "opened",
@@ -34,15 +37,22 @@ class Group:
         "ranked_epoch",
         "ranked_measure",
         "ranked_version",
+        "ticket",
     )
 
     def __init__(self, lane: Lane, key: GroupKey) -> None:
         self.lane = lane
         self.key = key
         self._heap: list[tuple[tuple[int | str, ...], int, UnitState]] = []
-        self.park: tuple[Node, str, int] | None = None
+        self.park: Bucket | None = None
         self.opened = -1
-        """The contest in which it may be tried."""
+        """The contest in which it may be tried, even if its bucket is not open."""
+        self.closed = -1
+        """The contest in which it was tried in vain."""
+        self.ends = False
+        """A unit of it ends by itself in time."""
+        self.ticket = 0
+        """Counts what makes its place in its bucket outdated."""
         self.rank: tuple[object, ...] = ()
         self.ranked: UnitState | None = None
         self.ranked_version = self.ranked_epoch = self.ranked_measure = -1
@@ -52,6 +62,10 @@ class Group:
         unit.version += 1
         unit.group = self
         heappush(self._heap, (unit.order, unit.version, unit))
+        if unit.spec.max_execution_ms is not None and not self.ends:
+            self.ends = True
+            if self.park is not None:
+                self.park.ending[self] = None
 
     def top(self) -> UnitState | None:
         """The first unit, or None; entries that have left are dropped on the way."""
@@ -64,30 +78,33 @@ class Group:
             heappop(heap)
         return None
 
+    def is_open(self, contest: int) -> bool:
+        """It may be tried in this contest."""
+        park = self.park
+        return self.opened == contest or (park is not None and park.opened == contest and self.closed != contest)
+
     def park_at(self, node: Node, resource: str, amount: int) -> None:
-        if self.park == (node, resource, amount):
-            return
-        self.unpark()
-        self.park = (node, resource, amount)
-        node.parked.setdefault(resource, {}).setdefault(amount, {})[self] = None
+        bucket = bucket_at(node, resource, amount)
+        if self.park is not bucket:
+            self.unpark()
+            self.park = bucket
+            bucket.add(self)
 
     def unpark(self) -> None:
-        if self.park is None:
-            return
-        node, resource, amount = self.park
-        self.park = None
-        buckets = node.parked[resource]
-        del buckets[amount][self]
-        if not buckets[amount]:
-            del buckets[amount]
-            if not buckets:
-                del node.parked[resource]
+        if self.park is not None:
+            bucket, self.park = self.park, None
+            bucket.discard(self)
+
+    def loosen(self) -> None:
+        """Its rank may have fallen."""
+        if self.park is not None:
+            self.park.loosen(self)
 
 
 class Lane:
     """One contender in the order between queues."""
 
-    __slots__ = ("_failed", "_failed_in", "blocker", "blocks", "groups", "leaf", "queue")
+    __slots__ = ("_failed", "_failed_in", "blocker", "blocks", "entered", "groups", "leaf", "queue")
 
     def __init__(self, queue: QueueState, leaf: Node | None) -> None:
         self.queue = queue
@@ -96,6 +113,8 @@ class Lane:
         self.groups: dict[GroupKey, Group] = {}
         self.blocker: UnitState | None = None
         """A nominated head: it waits for its room and holds up the lane."""
+        self.entered = -1
+        """The contest in which it has competed."""
         self._failed: list[Amounts] = []
         self._failed_in = -1
 
@@ -116,6 +135,12 @@ class Lane:
             group = self.groups[key] = Group(self, key)
         return group
 
+    def drop(self, group: Group) -> None:
+        """Nobody is left in it."""
+        group.unpark()
+        if self.groups.get(group.key) is group:
+            del self.groups[group.key]
+
     def failed(self, contest: int, unit: UnitState) -> None:
         """Remember what could neither start nor take back."""
         if self._failed_in != contest:
@@ -135,23 +160,15 @@ class Lane:
         """The first unit of the groups that are open in this contest."""
         best: Group | None = None
         first: UnitState | None = None
-        empty: list[Group] = []
         for group in self.groups.values():
-            if group.opened != contest:
-                continue
-            unit = group.top()
-            if unit is None:
-                empty.append(group)
-            elif first is None or unit.order < first.order:
+            unit = group.top() if group.is_open(contest) else None
+            if unit is not None and (first is None or unit.order < first.order):
                 best, first = group, unit
-        for group in empty:
-            group.unpark()
-            del self.groups[group.key]
         return None if best is None or first is None else (best, first)
 
     def line(self, contest: int) -> list[tuple[Group, UnitState]]:
         """The first units of all groups that are open in this contest, in order."""
-        tops = ((group, group.top()) for group in self.groups.values() if group.opened == contest)
+        tops = ((group, group.top()) for group in self.groups.values() if group.is_open(contest))
         return sorted(((group, unit) for group, unit in tops if unit is not None), key=lambda pair: pair[1].order)
 
 

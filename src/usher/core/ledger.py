@@ -21,7 +21,8 @@ from usher.core.model import ROOT, Quota
 from usher.core.share import Sharer
 
 if TYPE_CHECKING:
-    from usher.core.lanes import Group, Lane
+    from usher.core.lanes import Lane
+    from usher.core.parking import Bucket
     from usher.core.state import UnitState
 
 
@@ -92,7 +93,7 @@ class Node:
         self.units: dict[str, UnitState] = {}
         """Units charged to this very node."""
         self.lanes: dict[Lane, None] = {}
-        self.parked: dict[str, dict[int, dict[Group, None]]] = {}
+        self.parked: dict[str, dict[int, Bucket]] = {}
         """By resource and the amount that must be free: groups of units that this node stopped."""
         # What `core.shares` computes.
         self.demand: dict[Signature, dict[str, int]] = {}

@@ -6,27 +6,27 @@ is kept for it without evicting anybody; units that are sure to be gone before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 
 from usher.core.commands import NoteOvertaken
 from usher.core.lanes import Group, Lane
 from usher.core.ledger import Node
 from usher.core.lifecycle import Lifecycle
+from usher.core.parking import Bucket, Rank, Ranker
 from usher.core.state import UnitState
 from usher.core.world import World
-
-Key = tuple[object, ...]
-"""A place in the order between lanes; smaller goes first."""
 
 
 class Overtaking:
     """What one contest must remember of who went past whom."""
 
-    def __init__(self, world: World, lifecycle: Lifecycle, key: Callable[[Lane, UnitState], Key]) -> None:
+    def __init__(self, world: World, lifecycle: Lifecycle, key: Callable[[Lane, UnitState], Rank]) -> None:
         self._world = world
         self._lifecycle = lifecycle
         self._key = key
-        self._passed: dict[Node, Key] = {}
+        self.passes = 0
+        """How many units went through."""
+        self._passed: dict[Node, Rank] = {}
         self._passed_in: dict[tuple[Node, Lane], tuple[int | str, ...]] = {}
 
     def promote(self) -> None:
@@ -95,42 +95,65 @@ class Overtaking:
             latest = end_ms
         return latest if all(amount <= 0 for amount in short.values()) else None
 
-    def note(self, lane: Lane, unit: UnitState, key: Key) -> None:
+    def note(self, lane: Lane, unit: UnitState, rank: Rank) -> None:
         """Remember at each node with parked groups who went through it last in the order."""
         assert unit.leaf is not None
+        self.passes += 1
         for node in unit.leaf.path:
             if node.parked:
-                key = key or self._key(lane, unit)
-                if key > self._passed.get(node, ()):
-                    self._passed[node] = key
+                rank = rank or self._key(lane, unit)
+                if rank > self._passed.get(node, ()):
+                    self._passed[node] = rank
                 last = self._passed_in.get((node, lane))
                 if last is None or unit.order > last:
                     self._passed_in[node, lane] = unit.order
 
-    def mark(self, failed: Container[Group]) -> None:
+    def mark(self, failed: Iterable[Group], ranker: Ranker) -> None:
         """Groups that were not tried, or failed, while somebody after them went through."""
-        world = self._world
-        for node, last in self._passed.items():
-            parked = [group for buckets in node.parked.values() for groups in buckets.values() for group in groups]
-            for group in parked:
-                if group.opened == world.contest and group not in failed:
-                    continue
-                unit = group.top()
-                if unit is not None and unit.overtaken_ms < 0 and self._overtaken(node, group, unit, last):
+        for (node, lane), last_in in self._passed_in.items():
+            for group in lane.groups.values():
+                unit = self._unnoticed(group, node)
+                if unit is not None and unit.order < last_in:
                     self._overtake(unit)
+        for group in failed:
+            if group.park is not None and group.park.node in self._passed:
+                self._compare(group, self._passed[group.park.node])
+        for node, last in self._passed.items():
+            for buckets in node.parked.values():
+                for bucket in buckets.values():
+                    if bucket.opened != self._world.contest or bucket.closed_after < self.passes:
+                        self._mark_before(bucket, last, ranker)
 
-    def _overtaken(self, node: Node, group: Group, unit: UnitState, last: Key) -> bool:
-        inside = self._passed_in.get((node, group.lane))
-        if inside is not None and unit.order < inside:
-            return True
-        leaf = unit.leaf
-        assert leaf is not None
-        if last[0] == 0 and any(
-            leaf.used.get(name, 0) + leaf.held.get(name, 0) + amount > leaf.deserved.get(name, 0)
-            for name, amount in unit.ask.items()
-        ):
+    def _mark_before(self, bucket: Bucket, last: Rank, ranker: Ranker) -> None:
+        """Those of a bucket that were before the last who went through."""
+
+        def unnoticed(group: Group) -> Rank | None:
+            unit = group.top()
+            return None if unit is None or unit.overtaken_ms >= 0 else ranker(group)
+
+        line = bucket.unnoticed
+        line.settle(unnoticed, len(bucket.groups))
+        aside = []
+        while (place := line.pop(unnoticed, below=last)) is not None:
+            if not self._compare(place[2], last):
+                aside.append(place)
+        for place in aside:
+            line.give_back(place)
+
+    def _compare(self, group: Group, last: Rank) -> bool:
+        """Whether it was before the last who went through; noted if so."""
+        unit = self._unnoticed(group, None)
+        if unit is None or not self._key(group.lane, unit) < last:
             return False
-        return self._key(group.lane, unit) < last
+        self._overtake(unit)
+        return True
+
+    def _unnoticed(self, group: Group, node: Node | None) -> UnitState | None:
+        """The first unit of a group that is parked (at that node), if it was not overtaken before."""
+        if group.park is None or (node is not None and group.park.node is not node):
+            return None
+        unit = group.top()
+        return unit if unit is not None and unit.overtaken_ms < 0 else None
 
     def _overtake(self, unit: UnitState) -> None:
         world = self._world

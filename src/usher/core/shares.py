@@ -38,6 +38,8 @@ class Shares:
         """Counts changes of what shares are measured by."""
         self.risen: dict[Node, None] = {}
         """Nodes whose deserved rose in some resource since the engine last looked."""
+        self.rescaled: dict[Node, None] = {}
+        """Nodes the shares of whose children are measured otherwise since the engine last looked."""
         self.came_above: dict[Node, None] = {}
         """Nodes whose deserved fell below what they use since the engine last looked."""
 
@@ -53,6 +55,7 @@ class Shares:
         self.measure += 1
         self._dirty = {}
         self._ledger.root.factors = None
+        self.rescaled = {self._ledger.root: None}
         for node in self._ledger.nodes.values():
             node.share = -1
 
@@ -169,6 +172,7 @@ class Shares:
             parent.factors = None
             self.epoch += 1
             self.measure += 1
+            self.rescaled[parent] = None
             for child in parent.children:
                 child.share = -1
         if not parent.children:

@@ -14,7 +14,7 @@ from usher.core.amounts import Amounts
 from usher.core.answers import checked
 from usher.core.books import Books
 from usher.core.commands import Command, Nominate
-from usher.core.lanes import Group, Lane, QueueState
+from usher.core.lanes import Group, QueueState
 from usher.core.ledger import Blocked, Ledger, Node
 from usher.core.model import Quota, Settings, StopPolicy
 from usher.core.phases import FINISHED, Phase
@@ -46,10 +46,8 @@ class World:
         self.out: list[Command] = []
         self.started: set[str] = set()
         """Units that this call lets start or grow: it takes nothing from them."""
-        self.ready: dict[Lane, None] = {}
-        """Lanes with a group that is worth a try in the coming contest."""
         self.fresh: dict[Group, None] = {}
-        """Groups of which the first unit is new."""
+        """Groups that are tried in the coming contest whatever is free: something is new about their first unit."""
         self.contest = 0
         self.nominated: dict[str, UnitState] = {}
         self.overdue: dict[str, UnitState] = {}
@@ -236,7 +234,6 @@ class World:
         group.unpark()
         group.opened = self.contest
         self.fresh[group] = None
-        self.ready[group.lane] = None
 
     def unplace(self, unit: UnitState) -> None:
         """Out of its queue; what it holds and asks for stays as it is."""
@@ -259,6 +256,10 @@ class World:
         self.waiting -= 1
         if headed:
             self.open_group(group)
+        elif group.top() is None:
+            group.lane.drop(group)
+        else:
+            group.loosen()
 
     def _order(self, unit: UnitState, queue: QueueState) -> tuple[int | str, ...]:
         spec = unit.spec
