@@ -59,15 +59,16 @@ class Flow:
 
         async def create(number: int) -> None:
             body = job(f"job-{number:04}", "flow", cpu=cpu, runs=runs, backoffLimit=0)
-            while True:
-                async with slots:
-                    try:
-                        await self.client.create(JOBS, body, "flow")
-                        return
-                    except KubeError as error:
-                        if error.reason == "AlreadyExists":
-                            return
-                await asyncio.sleep(0.5)
+
+            async def there() -> bool:
+                try:
+                    await self.client.create(JOBS, body, "flow")
+                except KubeError as error:
+                    return error.reason == "AlreadyExists"
+                return True
+
+            async with slots:
+                await eventually(there, within=120, why=f"job {number} is created")
 
         await asyncio.gather(*(create(number) for number in range(count)))
 
