@@ -20,5 +20,6 @@ def unit_fence(lease_namespace: str, lease_name: str) -> Fence:
         f"(has(object.status.{name}) && object.status.{name} != oldObject.status.{name}))"
         for name in owned
     ]
-    concerns = f"has(object.status) && (!has(oldObject.status) || {' || '.join(changes)})"
+    differs = f"has(object.status) && ({' || '.join(changes)})"
+    concerns = f"has(object.status) != has(oldObject.status) || ({differs})"
     return Fence("usher-unit-status", lease_namespace, lease_name, (UNITS,), concerns=concerns)
