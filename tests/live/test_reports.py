@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from usher.testing.live import Live
@@ -166,14 +167,14 @@ async def test_a_quota_shows_what_it_deserves_uses_and_lacks(live: Live) -> None
     await live.until("two", "Enqueued")
 
     want = {"used": {"cpu": "4"}, "waiting": 1, "holding": 1}
-    leaf = await shows(live, "queuequota", "leaf", want)
-    tree = await shows(live, "queuequota", "tree", want)
+    leaf = await shows(live, "quota", "leaf", want)
+    tree = await shows(live, "quota", "tree", want)
 
     assert leaf["deserved"] == {"cpu": "6"}
     assert leaf["demand"] == {"cpu": "7"}
     assert tree["deserved"] == {"cpu": "6"}
     assert active(leaf)["reason"] == "Accepted"
-    stray = await shows(live, "queuequota", "stray", {"observedGeneration": 1})
+    stray = await shows(live, "quota", "stray", {"observedGeneration": 1})
     assert (active(stray)["status"], active(stray)["reason"]) == ("False", "ParentMissing")
 
     async def told() -> bool:
@@ -260,6 +261,41 @@ async def test_kubectl_describe_shows_what_happened_to_a_job(live: Live) -> None
         )
 
     await live.wait("describe shows Admitted, Evicted and Waiting", told)
+
+
+async def test_a_job_that_cannot_be_read_says_so(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    await live.job("odd", labels={"scheduling.x-k8s.io/priority": "much"})
+    await live.until("odd", "Running")
+
+    async def told() -> bool:
+        found = [each for each in await events_about(live, "Job", "odd") if each["reason"] == "BadJob"]
+        return len(found) == 1 and "'much' is not a whole number" in found[0]["note"]
+
+    await live.wait("there is one Event", told)
+
+
+async def test_kubectl_get_shows_queues_and_quotas_at_a_glance(live: Live) -> None:
+    await live.quota("glance", namespaces=[live.namespace])
+    await live.queue()
+    await live.start()
+    await live.job("one", cpu="3", pods=2)
+    await live.job("two", cpu="3", pods=1)
+    await live.until("one", "Running")
+    await shows(live, "queue", "main", {"counts": {"waiting": 1, "running": 1}})
+    await shows(live, "quota", "glance", {"waiting": 1, "holding": 1})
+
+    async def columns(kind: str, name: str) -> dict[str, str]:
+        head, row = (await live.kubectl("get", kind, name, "-o", "wide")).splitlines()
+        starts = [match.span() for match in re.finditer(r"\S+\s*", head)]
+        return {head[a:b].strip(): row[a:b].strip() for a, b in starts}
+
+    queue = await columns("queue", "main")
+    assert (queue["POLICY"], queue["WAITING"], queue["RUNNING"]) == ("Priority", "1", "1")
+    assert queue["DESERVED"] == '{"cpu":"8"}'
+    quota = await columns("queuequota", "glance")
+    assert (quota["USED"], quota["WAITING"]) == ('{"cpu":"6"}', "1")
 
 
 async def test_events_can_be_turned_off(live: Live) -> None:

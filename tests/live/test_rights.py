@@ -46,7 +46,7 @@ async def test_the_managers_own_account_is_enough_for_a_jobs_life(live: Live, ca
     await live.wait("the job has ended and its unit is cleared away", over)
 
     async def shown() -> bool:
-        quota = (await live.get("queuequota", "a")).get("status", {})
+        quota = (await live.get("quota", "a")).get("status", {})
         queue = (await live.get("queue", "main")).get("status", {})
         return bool(quota.get("conditions")) and not queue.get("used") and bool(queue.get("conditions"))
 

@@ -124,9 +124,9 @@ class QueueStatus(Api, frozen=True, kw_only=True):
     deserved: Reported = field(default_factory=dict)
     """What the share policy entitles it to now, given everybody's demand."""
     allocated: Reported = field(default_factory=dict)
-    """What it was given."""
+    """What its units were given."""
     used: Reported = field(default_factory=dict)
-    """What its units hold."""
+    """What the pods of its units take."""
     preempting: Reported = field(default_factory=dict)
     """What is being taken back for it."""
     observed_generation: Natural = 0

@@ -82,7 +82,7 @@ class ManagerProcess:
         self.numbers = Numbers()
         self.server = Server(Shown(self).asked(), settings.server.address, settings.server.port)
         self.lease_seen_s = time.monotonic()
-        """When the lease of a term was last seen to be held."""
+        """When it was last seen that the lease is held, or that nothing is decided without it."""
         self._config = config
         self._kinds: Sequence[JobKind] = kinds_named(settings.jobs.kinds)
         self._by_name = {f"{kind.group}/{kind.kind}": kind for kind in self._kinds}
@@ -198,7 +198,8 @@ class ManagerProcess:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self.server)
             log.info("listening on %s", self.server.url)
-            stack.push_async_callback(_cancelled, asyncio.ensure_future(watch_lag(self.numbers)))
+            for beside in (watch_lag(self.numbers), self._watch_lease()):
+                stack.push_async_callback(_cancelled, asyncio.ensure_future(beside))
             client = await stack.enter_async_context(self.client())
             self._follow(client)
             for watched in self._watched:
@@ -347,6 +348,12 @@ class ManagerProcess:
 
         await asyncio.gather(*(catch_up(watched.informer) for watched in self._watched))
         return term.held()
+
+    async def _watch_lease(self) -> None:
+        while True:
+            if self.manager is None or self.election is None or self.election.term is not None:
+                self.lease_seen_s = time.monotonic()
+            await asyncio.sleep(1.0)
 
     async def _look_at_capacity(self) -> None:
         """Nodes that were lost are forgotten by time alone."""

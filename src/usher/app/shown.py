@@ -64,12 +64,6 @@ class Shown:
 
     def _lease(self) -> str:
         """A leader whose lease is over must not go on; a standby has none to lose."""
-        election = self._process.election
-        if self._process.manager is None or election is None:
-            self._process.lease_seen_s = time.monotonic()
-            return ""
-        if election.term is not None:
-            self._process.lease_seen_s = time.monotonic()
         over_s = time.monotonic() - self._process.lease_seen_s
         return f"still leads {over_s:.0f} s after its lease was over" if over_s > LEASE_GRACE_S else ""
 
