@@ -66,22 +66,6 @@ async def test_a_leader_and_a_standby_are_live_and_ready(live: Live) -> None:
     assert (status, "[+]lease ok" in text, "[+]loop ok" in text) == (200, True, True)
 
 
-async def test_a_manager_that_reaches_no_server_is_live_but_not_ready(live: Live) -> None:
-    process = await live.start(wait=False)
-    process.manager = None
-
-    async def listening() -> bool:
-        return process.server.port != 0
-
-    await live.wait("it listens", listening)
-    process._watched.clear()
-
-    assert (await ask(process, "/livez"))[0] == 200
-    status, text = await ask(process, "/readyz")
-    assert status == 500
-    assert "not listed yet" in text
-
-
 async def test_the_numbers_are_those_of_what_happened(live: Live) -> None:
     await live.quota("a")
     await live.quota("b")
