@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, cast
 
 from usher.app.cluster import LiveCluster
 from usher.app.counting import Counting
@@ -37,6 +37,7 @@ from usher.kube.transport import AiohttpTransport
 from usher.kube.writer import Writer, WriterSettings
 from usher.policies.registry import plugins
 from usher.runtime.capacity import Capacity
+from usher.runtime.dryrun import Intent, intents
 from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
 from usher.runtime.lag import watch_lag
 from usher.runtime.manager import Manager, ManagerSettings
@@ -63,6 +64,10 @@ class Watched:
 
     informer: Informer[Any]
     see: Callable[[Any, bool], None]
+
+
+READ_BY_LAST: Final = CLASSES
+"""The last of the kinds by which jobs are read."""
 
 
 class ManagerProcess:
@@ -130,10 +135,13 @@ class ManagerProcess:
         add(NODES, self._see_node)
         add(QUOTAS, lambda found, gone: self._around().see_quota(found, gone))
         add(QUEUES, lambda found, gone: self._around().see_queue(found, gone))
+        add(UNITS, lambda facts, gone: self._term().see_unit(facts, gone), read_unit)
         add(PODS, self._see_pod, lambda pod: read_pod(pod, self._by_name))
         for kind in self._kinds:
             add(resource_of(kind), self._see_job_of(kind), self._slim)
-        add(UNITS, lambda facts, gone: self._term().see_unit(facts, gone), read_unit)
+
+    def _units(self) -> Any:
+        return next(watched.informer.store for watched in self._watched if watched.informer.resource is UNITS)
 
     def _slim(self, found: JobObject) -> JobObject:
         """Of a job that takes no part only the name stays in memory."""
@@ -247,7 +255,7 @@ class ManagerProcess:
         return {plural: now_s - at_s for plural, at_s in heard if at_s is not None}
 
     def _highest_epoch(self) -> int:
-        units = self._watched[-1].informer.store.list()
+        units = self._units().list()
         return max((facts.status.epoch or 0 for facts in units), default=0)
 
     async def _lead(self, client: Client, term: Term, begun: Callable[[], None] | None) -> None:
@@ -261,31 +269,11 @@ class ManagerProcess:
             refused_by_fence=fence.refused,
         )
         self.writer = writer
-        engine = Engine(self.settings.engine.core(), plugins(share=self.settings.plugins.share))
-        jobs = self.settings.jobs
-        around = Surroundings(self.settings.system_namespace, Capacity(self.settings.capacity_loss_grace_ms))
         assert self.election is not None
         teller = Teller(writer, self.election.holder, self.settings.events, self.numbers)
-        manager = Manager(
-            self._wrap(LiveCluster(client, writer, teller)),
-            engine,
-            self._base,
-            self._kinds,
-            term.epoch,
-            now_ms,
-            ManagerSettings(
-                settle_ms=jobs.pause_settle_ms, adopt=jobs.adopt == "charge", stuck_ms=jobs.terminating_grace_ms
-            ),
-            self.numbers,
-        )
-        self.manager, self.surroundings = manager, around
+        manager, around = self._new_term(self._wrap(LiveCluster(client, writer, teller)), term.epoch)
         try:
-            for watched in self._watched:
-                for delta in watched.informer.store.everything():
-                    watched.see(delta.object, False)
-                if watched.informer.resource is CLASSES:
-                    manager.reading = around.reading(self._base)
-            manager.see(*around.take(now_ms()))
+            self._tell_everything(manager, around)
             manager.begin()
             if begun is not None:
                 begun()
@@ -298,6 +286,49 @@ class ManagerProcess:
                     async with asyncio.timeout(EVENTS_DRAIN_S):
                         await teller.close()
             await writer.drain(DRAIN_S if term.held() and not self._dead else 0.0)
+
+    def _new_term(self, cluster: Cluster, epoch: int) -> tuple[Manager, Surroundings]:
+        jobs = self.settings.jobs
+        manager = Manager(
+            cluster,
+            Engine(self.settings.engine.core(), plugins(share=self.settings.plugins.share)),
+            self._base,
+            self._kinds,
+            epoch,
+            now_ms,
+            ManagerSettings(
+                settle_ms=jobs.pause_settle_ms, adopt=jobs.adopt == "charge", stuck_ms=jobs.terminating_grace_ms
+            ),
+            self.numbers,
+        )
+        around = Surroundings(self.settings.system_namespace, Capacity(self.settings.capacity_loss_grace_ms))
+        self.manager, self.surroundings = manager, around
+        return manager, around
+
+    def _tell_everything(self, manager: Manager, around: Surroundings) -> None:
+        """All that the caches hold; by what jobs are read comes before the jobs."""
+        for watched in self._watched:
+            for delta in watched.informer.store.everything():
+                watched.see(delta.object, False)
+            if watched.informer.resource is READ_BY_LAST:
+                manager.reading = around.reading(self._base)
+        manager.see(*around.take(now_ms()))
+
+    async def dry_run(self) -> list[Intent]:
+        """What a term that began now would do first; nothing is written, and nobody needs to lead."""
+        async with contextlib.AsyncExitStack() as stack:
+            self._follow(await stack.enter_async_context(self.client()))
+            for watched in self._watched:
+                await stack.enter_async_context(watched.informer)
+            for watched in self._watched:
+                await watched.informer.synced.wait()
+            manager, around = self._new_term(cast(Cluster, Silent()), epoch=0)
+            try:
+                self._tell_everything(manager, around)
+                return intents(manager)
+            finally:
+                manager.stopped = True
+                self.manager = self.surroundings = None
 
     def _reports(self, manager: Manager, around: Surroundings) -> list[Coroutine[Any, Any, None]]:
         """What is done beside deciding: showing, and cleaning up."""
@@ -324,7 +355,7 @@ class ManagerProcess:
         except NotFound as error:
             log.warning("this server has no admission policies: writes are not fenced: %s", error)
             return term.held()
-        units = self._watched[-1].informer.store.list()
+        units = self._units().list()
         if not units:
             return term.held()
         probe = status_probe(
@@ -360,6 +391,13 @@ class ManagerProcess:
         while True:
             await asyncio.sleep(1.0)
             self._take_surroundings()
+
+
+class Silent:
+    """Where there is no cluster to write to: nothing is said, and nothing else is asked of it."""
+
+    def tell(self, *said: object) -> None:
+        pass
 
 
 def now_ms() -> int:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import signal
 import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -15,6 +19,7 @@ from usher.app.process import ManagerProcess
 from usher.jobkinds.registry import UnknownKindError
 from usher.kube import kubeconfig
 from usher.kube.errors import ConfigError
+from usher.runtime.dryrun import Intent
 from usher.server.server import CannotListenError
 from usher.settings.loader import SettingsError, load_file
 
@@ -27,7 +32,18 @@ GC_THRESHOLDS = (50_000, 20, 100)
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="One setting; wins over the file.")
 @click.option("--kubeconfig", "kubeconfig_file", type=click.Path(path_type=Path), help="Which kubeconfig to use.")
 @click.option("--context", help="Which context of it.")
-def manager(config: Path | None, overrides: tuple[str, ...], kubeconfig_file: Path | None, context: str | None) -> None:
+@click.option(
+    "--dry-run", is_flag=True, help="Say what would be done first with the jobs that are there, and write nothing."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How a dry run is printed.")
+def manager(
+    config: Path | None,
+    overrides: tuple[str, ...],
+    kubeconfig_file: Path | None,
+    context: str | None,
+    dry_run: bool,
+    output: str,
+) -> None:
     """Run the manager: queue jobs, let them start, take back what was lent."""
     try:
         settings = load_file(config, overrides)
@@ -37,9 +53,21 @@ def manager(config: Path | None, overrides: tuple[str, ...], kubeconfig_file: Pa
     logs.set_up(settings.log)
     try:
         with asyncio.Runner(loop_factory=_loop) as runner:
-            runner.run(_until_told(process))
+            if dry_run:
+                click.echo(shown(runner.run(process.dry_run()), output))
+            else:
+                runner.run(_until_told(process))
     except CannotListenError as error:
         raise click.ClickException(str(error)) from None
+
+
+def shown(intents: Sequence[Intent], output: str) -> str:
+    """What a dry run has found, for people or for programs."""
+    if output == "json":
+        return json.dumps([asdict(intent) for intent in intents], indent=2)
+    lines = [f"{intent.action:8} {intent.job}  {intent.detail}" for intent in intents]
+    counts = ", ".join(f"{count} {action}" for action, count in sorted(Counter(i.action for i in intents).items()))
+    return "\n".join([*lines, f"{len(intents)} jobs{': ' if counts else ''}{counts}. Nothing was written."])
 
 
 def _loop() -> asyncio.AbstractEventLoop:

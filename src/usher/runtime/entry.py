@@ -64,6 +64,8 @@ class Entry:
     """Its job runs without a unit: it is charged, not held, and its unit is made."""
     left: bool = False
     """Its job ran when we came, and such jobs are left alone."""
+    gone_uids: set[str] = field(default_factory=set)
+    """Of its job or units that were deleted: what is read of them later is older than that."""
     job_gone: bool = False
     """Its job was deleted."""
     last: Stored | None = None
@@ -226,6 +228,18 @@ def _changed(entry: Entry) -> bool:
     """Whether the job says something else than its unit, which cannot follow while quota is reserved."""
     unit, job = entry.unit, entry.job
     return unit is not None and job is not None and bool(job.digest) and job.digest != unit.digest
+
+
+def outdated(entry: Entry) -> bool:
+    """Whether its unit must follow its job before it may be let in."""
+    unit, job = entry.unit, entry.job
+    return (
+        _changed(entry)
+        and unit is not None
+        and unit.stored.phase is not Phase.RESERVED
+        and job is not None
+        and job.suspended
+    )
 
 
 def stopped(entry: Entry, now_ms: int, settle_ms: int) -> bool:

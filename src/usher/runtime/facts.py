@@ -266,7 +266,7 @@ def provisional(job: JobFacts, reading: Reading) -> Unit | None:
     said = draft(job.kind, job.decoded(), job.found, reading)
     if said is None or not said.body:
         return None
-    return read_unit(msgspec.convert(said.body, QueueUnit), job.created_ms).unit
+    return read_unit(msgspec.json.decode(_encoder.encode(said.body), type=QueueUnit), job.created_ms).unit
 
 
 def _owned(found: JobObject, reading: Reading) -> bool:

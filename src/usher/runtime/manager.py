@@ -101,7 +101,11 @@ class Manager:
             entry = self._entry(facts.unit_key)
         if entry.job is not None and entry.job.uid == facts.uid and facts.version < entry.job.version:
             return
+        if facts.uid in entry.gone_uids:
+            return  # the answer to a write that came before its end, and was overtaken
         entry.job, entry.job_gone = (None, True) if gone else (facts, False)
+        if gone:
+            entry.gone_uids.add(facts.uid)
         entry.job_uid = facts.uid
         self._by_job[facts.uid] = entry
         entry.pods.update(self._orphans.pop(facts.uid, {}))
@@ -115,10 +119,11 @@ class Manager:
         entry = self._entry(facts.key)
         known = entry.unit
         if gone:
+            entry.gone_uids.add(facts.uid)
             if known is not None and known.uid == facts.uid:
                 entry.unit = None
                 entry.last = known.stored
-        elif known is not None and known.uid == facts.uid and facts.version <= known.version:
+        elif facts.uid in entry.gone_uids or _older(facts, known):
             return
         else:
             entry.unit = facts
@@ -189,15 +194,15 @@ class Manager:
         for entry in self.entries.values():
             if entry.unit is not None and entry.job is None and entry.unit.consumer_kind in self.kinds:
                 entry.job_gone = True
-        for entry in self._in_order():
+        for entry in self.in_order():
             self._look(entry)
         self._dirty.clear()
         self.begun = True
         self._decide([*self._take_events(), ev.Synced()])
-        for entry in self._in_order():
+        for entry in self.in_order():
             self.mark(entry)
 
-    def _in_order(self) -> list[Entry]:
+    def in_order(self) -> list[Entry]:
         """As jobs came: units that are made anew get their place by it."""
 
         def age(entry: Entry) -> tuple[int, int, str]:
@@ -454,3 +459,7 @@ class Manager:
     def take_unit(self, entry: Entry, found: QueueUnit) -> None:
         """A unit as a write has left it."""
         self.see_unit(read_unit(found))
+
+
+def _older(facts: UnitFacts, known: UnitFacts | None) -> bool:
+    return known is not None and known.uid == facts.uid and facts.version <= known.version

@@ -19,7 +19,7 @@ from usher.core import events as ev
 from usher.core.model import Stored
 from usher.core.phases import FINISHED, Cause, Phase
 from usher.jobkinds.base import Additions
-from usher.runtime.entry import Entry, Step, holds, limits, loose_pods, next_step, targets, wanted
+from usher.runtime.entry import Entry, Step, holds, limits, loose_pods, next_step, outdated, targets, wanted
 from usher.runtime.facts import Draft, JobFacts, UnitFacts, draft, read_job
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, QUOTA_ANNOTATION, REDUCED_ANNOTATION, UNIT_ANNOTATION
 from usher.runtime.objects import JobObject
@@ -134,7 +134,8 @@ class Worker:
             if unit is None or unit.stored.phase in FINISHED:
                 self._refuse(commands, "the unit is gone")
                 break
-            if unit.generation != entry.spec_generation and any(isinstance(each, Admission) for each in commands):
+            late = unit.generation != entry.spec_generation or outdated(entry)
+            if late and any(isinstance(each, Admission) for each in commands):
                 self._refuse(commands, "the unit has changed")
                 commands = [each for each in commands if not isinstance(each, Admission)]
             outcome = await self._send_status(entry, unit, commands)
@@ -316,10 +317,10 @@ class Worker:
         pod = youngest
         namespace, _, name = pod.key.partition("/")
         outcome = await cluster.delete_pod(namespace, name, pod.uid, entry.job.kind.finalizer if entry.job else "")
-        if isinstance(outcome, Written):
-            entry.pods[pod.uid] = replace(pod, deleting=True)
-        else:
+        if not isinstance(outcome, Written):
             entry.pods.pop(pod.uid, None)
+        elif entry.pods.get(pod.uid) is pod:  # it may be gone already
+            entry.pods[pod.uid] = replace(pod, deleting=True)
         return outcome
 
     # -- words --------------------------------------------------------------------------------------------------------

@@ -153,7 +153,8 @@ class Live:
         try:
             await eventually(there, why=f"the unit of {job} is {phase}", within=timeout_s)
         except AssertionError as error:
-            raise AssertionError(f"{error}: {json.dumps(seen[0], indent=1)[:3000]}") from None
+            status = (seen[0] or {}).get("status")
+            raise AssertionError(f"{error}: {json.dumps(status, indent=1)}") from None
         assert seen[0] is not None
         return seen[0]
 
