@@ -180,7 +180,7 @@ def test_a_quota_that_goes_away_loses_nothing() -> None:
 
     assert play.running == ["a/runs"]
     assert play.used("root") == amounts(cpu=6)
-    assert play.text("a/runs") == "Quota a does not exist: what it holds is charged to the cluster."
+    assert play.text("a/runs") == "a/runs is Running. Quota a does not exist: what it holds is charged to the cluster."
     assert play.why("a/waits") == "QuotaMissing"
     assert "quota a does not exist" in play.text("a/waits").lower()
     play.submit(unit("b/large", cpu=5))

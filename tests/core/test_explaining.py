@@ -7,7 +7,7 @@ import pytest
 from usher.core import events as e
 from usher.core.explain import Explanation, Holder
 from usher.core.ledger import Blocked
-from usher.core.model import StopPolicy
+from usher.core.model import StopPolicy, Unit
 from usher.testing.builders import queue, quota, tenant, unit
 from usher.testing.harness import Harness
 
@@ -30,8 +30,8 @@ def test_the_numbers_of_a_refusal() -> None:
     assert answer.waiting == 1
     assert answer.holders == (Holder("a/y", "a", 2000, False), Holder("a/x", "a", 1000, False))
     assert answer.text() == (
-        "a/waits is number 1 of 1 in queue a/a. It asks for 2 cpu; quota a has 4, 3 are used. "
-        "Held by a/y (2 in a), a/x (1 in a). It starts when 1 cpu more are free there."
+        "a/waits is number 1 of 1 in queue a/a. It asks for 2 cpu; quota a has 4, 3 in use. "
+        "Held by a/y (2), a/x (1) in quota a. To start it needs 1 more cpu free there."
     )
 
 
@@ -151,7 +151,7 @@ def test_room_kept_for_others_is_said() -> None:
     play.submit(unit("b/late", cpu=1))
 
     assert explained(play, "b/late").blocked == Blocked("Held", "root", "cpu", 1000, 3000, 2000, 4000)
-    assert "2 are kept for others" in play.text("b/late")
+    assert "2 kept for others" in play.text("b/late")
 
 
 def test_what_runs_and_what_has_ended() -> None:
@@ -185,8 +185,8 @@ def test_a_unit_that_runs_and_would_grow_says_so() -> None:
 
     assert explained(play, "a/e").pods == (1, 4)
     assert play.text("a/e") == (
-        "a/e runs with 1 of 4 pods. It asks for 1 cpu more; the cluster has 4, 4 are used. "
-        "Held by a/big (3 in a). It grows when 1 cpu more are free there."
+        "a/e runs with 1 of 4 pods. It asks for 1 cpu more; the cluster has 4, 4 in use. "
+        "Held by a/big (3) in quota a. To grow it needs 1 more cpu free there."
     )
     play.finish("a/big")
     assert explained(play, "a/e").pods is None
@@ -218,7 +218,7 @@ def test_a_unit_that_runs_and_would_grow_never_speaks_of_starting() -> None:
     assert gone.text("a/e") == f"{lead}Queue a does not exist. It grows when the queue is created."
     assert refused.text("a/e") == f"{lead}It waits after it was refused more pods."
     assert kept.text("a/e").startswith(f"{lead}Room is being kept for it. It asks for 1 cpu more; ")
-    assert kept.text("a/e").endswith("It grows when 1 cpu more are free there.")
+    assert kept.text("a/e").endswith("To grow it needs 1 more cpu free there.")
     for play in (stopped, gone, refused, kept):
         assert "start" not in play.text("a/e")
 
@@ -228,7 +228,7 @@ def test_the_numbers_are_those_of_this_moment() -> None:
     it.submit(unit("a/large", cpu=6), unit("a/first", cpu=5))
     it.submit(unit("b/later", cpu=3))
 
-    assert "the cluster has 10, 9 are used" in it.text("a/first")
+    assert "the cluster has 10, 9 in use" in it.text("a/first")
 
 
 def test_a_unit_that_shares_the_fate_of_another_says_why_it_waits_itself() -> None:
@@ -236,6 +236,56 @@ def test_a_unit_that_shares_the_fate_of_another_says_why_it_waits_itself() -> No
     it.submit(*(unit(f"a/{i}", cpu=2) for i in range(4)))
 
     assert it.text("a/3") == (
-        "a/3 is number 2 of 2 in queue a/a. It asks for 2 cpu; the cluster has 4, 4 are used. "
-        "Held by a/0 (2 in a), a/1 (2 in a). It starts when 2 cpu more are free there."
+        "a/3 is number 2 of 2 in queue a/a. It asks for 2 cpu; the cluster has 4, 4 in use. "
+        "Held by a/0 (2), a/1 (2) in quota a. To start it needs 2 more cpu free there."
     )
+
+
+def test_of_a_unit_that_may_not_be_preempted_min_is_said_as_it_stands() -> None:
+    def elastic(count: int) -> Unit:
+        return unit("a/e", count=count, least=1, elastic=True, fixed=True, cpu=1)
+
+    play = Harness(*tenant("a", min={"cpu": 3}), cpu=10)
+    play.submit(unit("a/f", cpu=2, fixed=True), elastic(2))
+    play.submit(unit("a/g", cpu=2, fixed=True), unit("a/h", cpu=4, fixed=True))
+
+    assert play.text("a/e") == (
+        "a/e runs with 1 of 2 pods. It may not be preempted, so the 1 cpu more it asks for must fit in the min of quota a; "
+        "3 of 3 are taken by such units. To grow it needs 1 more cpu free in that min."
+    )
+    assert play.text("a/g").endswith("3 of 3 are taken by such units. To start it needs 2 more cpu free in that min.")
+    assert play.text("a/h").endswith(
+        "so all it has must fit in the min of quota a, which is 3; it asks for 4 cpu: it can never start. "
+        "Ask for less, or have the limit raised."
+    )
+    play.finish("a/f")
+    play.apply(elastic(5))
+    assert play.text("a/e") == (
+        "a/e runs with 3 of 5 pods. It may not be preempted, so all it has must fit in the min of quota a, which is 3; "
+        "with a pod more it has 4 cpu: it cannot grow. Ask for less, or have the limit raised."
+    )
+
+
+def test_a_unit_that_was_told_to_stop_says_so_and_for_whom() -> None:
+    play = Harness(*tenant("a"), *tenant("b"), cpu=2)
+    play.submit(unit("b/1", cpu=1), unit("b/2", cpu=1))
+    play.lingering.update(play.running)
+    play.submit(unit("a/owner", cpu=1))
+
+    assert play.text("b/2") == "b/2 is Running and is being stopped for a/owner (Reclaimed)."
+    assert play.text("b/1") == "b/1 is Running."
+
+
+def test_behind_a_head_the_numbers_are_those_of_the_head() -> None:
+    play = Harness(*tenant("a", "FIFO"), cpu=4)
+    play.submit(unit("a/runs", cpu=3), unit("a/head", cpu=2), unit("a/small", cpu=1))
+
+    assert "a/head asks for 2 cpu; the cluster has 4, 3 in use." in play.text("a/small")
+
+
+def test_a_unit_without_a_queue_is_named_and_told_what_to_do() -> None:
+    play = Harness(cpu=4)
+    play.submit(unit("a/1", cpu=1), unit("a/2", cpu=1, queue="none"))
+
+    assert play.text("a/1") == "a/1 waits. It names no queue. It starts when it names a queue that exists."
+    assert play.text("a/2") == "a/2 waits. Queue none does not exist. It starts when the queue is created."

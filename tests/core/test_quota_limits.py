@@ -41,7 +41,7 @@ def test_a_tree_of_job_slots() -> None:
     play.submit(unit("c12/4", cpu=4))
 
     assert play.text("c12/4").startswith(
-        "c12/4 is number 1 of 1 in queue c12/c12. It asks for 4 cpu; quota c12 has 5, 2 are used."
+        "c12/4 is number 1 of 1 in queue c12/c12. It asks for 4 cpu; quota c12 has 5, 2 in use."
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from usher.core.amounts import format_amount
 from usher.core.ledger import Blocked, Node
 from usher.core.model import ROOT
-from usher.core.phases import FINISHED
+from usher.core.phases import FINISHED, HOLDING
 from usher.core.state import UnitState
 from usher.core.viewing import position, waiting_line
 from usher.core.world import World
@@ -46,39 +46,59 @@ class Explanation:
     nominated: bool
     pods: tuple[int, int] | None = None
     """Of a unit that runs and would grow: how many pods it has, and how many it wants."""
+    stopping: str = ""
+    """Of a unit that was told to stop and whose pods are still there: why."""
+    stopping_for: str = ""
+    """And for which unit, if for one."""
 
     def text(self) -> str:
         """One paragraph for people."""
         if self.phase in FINISHED:
             return f"{self.unit} has ended: {self.phase}."
+        if self.stopping:
+            whom = f" for {self.stopping_for}" if self.stopping_for else ""
+            return f"{self.unit} is {self.phase} and is being stopped{whom} ({self.stopping})."
         if self.blocked is None and not self.behind and not self.nominated:
             return f"{self.unit} is {self.phase or 'new'}."
         parts = []
         if self.position is not None:
             parts.append(f"{self.unit} is number {self.position} of {self.waiting} in queue {self.queue}.")
-        if self.pods is not None:
+        elif self.pods is not None:
             parts.append(f"{self.unit} runs with {self.pods[0]} of {self.pods[1]} pods.")
+        else:
+            parts.append(f"{self.unit} is {self.phase}." if self.phase in HOLDING else f"{self.unit} waits.")
         if self.nominated:
             parts.append("Room is being kept for it.")
         if self.behind:
             what = "It waits" if self.pods is None else "To grow it waits"
             parts.append(f"{what} behind {self.behind}, which must start first.")
         if self.blocked is not None:
-            parts.append(render(self.blocked, grows=self.pods is not None))
+            parts.append(render(self.blocked, self.behind, grows=self.pods is not None))
         if self.holders:
-            parts.append("Held by " + ", ".join(self._holder(holder) for holder in self.holders) + ".")
+            parts.append(f"Held by {self._held()}.")
         if self.remedy:
             parts.append(self.remedy)
         return " ".join(parts)
 
-    def _holder(self, holder: Holder) -> str:
+    def _held(self) -> str:
+        """Those that hold what is missing, quota by quota."""
         resource = self.blocked.resource if self.blocked is not None else ""
-        extra = ", beyond what it deserves" if holder.beyond_deserved else ""
-        return f"{holder.unit} ({format_amount(resource, holder.amount)} in {holder.quota}{extra})"
+        quotas: dict[tuple[str, bool], list[str]] = {}
+        for holder in self.holders:
+            named = f"{holder.unit} ({format_amount(resource, holder.amount)})"
+            quotas.setdefault((holder.quota, holder.beyond_deserved), []).append(named)
+        return "; ".join(
+            f"{', '.join(units)} in {'no quota' if quota == ROOT else f'quota {quota}'}"
+            + (", beyond what it deserves" if beyond else "")
+            for (quota, beyond), units in quotas.items()
+        )
 
 
-def render(blocked: Blocked, grows: bool = False) -> str:
-    """The refusal in words, with its numbers; `grows`: of a unit that runs and asks for more."""
+def render(blocked: Blocked, who: str = "", grows: bool = False) -> str:
+    """The refusal in words, with its numbers; of the unit `who` that is before it, or of itself.
+
+    `grows`: it runs and asks for more.
+    """
     if not blocked.resource:
         if blocked.check == "MaxUnits":
             return (
@@ -86,6 +106,8 @@ def render(blocked: Blocked, grows: bool = False) -> str:
                 f"and {blocked.used} {'holds' if blocked.used == 1 else 'hold'} quota."
             )
         return f"{blocked.detail[:1].upper()}{blocked.detail[1:]}."
+    grows = grows and not who
+    who = who or "It"
     resource = blocked.resource
     asked, used = format_amount(resource, blocked.asked), format_amount(resource, blocked.used)
     limit = format_amount(resource, blocked.limit)
@@ -98,20 +120,25 @@ def render(blocked: Blocked, grows: bool = False) -> str:
                 return (
                     f"With a pod more it has {asked} {resource}, and {where} has {limit} in all{kept}: it cannot grow."
                 )
-            return f"It asks for {asked} {resource}, and {where} has {limit} in all{kept}: it can never start."
+            return f"{who} asks for {asked} {resource}, and {where} has {limit} in all{kept}: it can never start."
+        case "NotGuaranteed" if blocked.asked > blocked.limit:
+            must = f"{who} may not be preempted, so all it has must fit in the min of {where}, which is {limit}"
+            if grows:
+                return f"{must}; with a pod more it has {asked} {resource}: it cannot grow."
+            return f"{must}; it asks for {asked} {resource}: it can never start."
         case "NotGuaranteed":
             return (
-                f"It may not be preempted, so its {asked} {resource} must fit in the min of {where}: "
-                f"{used} of {limit} are taken."
+                f"{who} may not be preempted, so the {asked} {resource}{more} it asks for must fit in the min of "
+                f"{where}; {used} of {limit} are taken by such units."
             )
         case "Guaranteed":
             return (
-                f"It asks for {asked} {resource}{more}; in {where} {used} of {limit} are used, "
+                f"{who} asks for {asked} {resource}{more}; in {where} {used} of {limit} are in use, "
                 "or kept by quotas that do not lend."
             )
         case _:
-            held = f", {format_amount(resource, blocked.held)} are kept for others" if blocked.held else ""
-            return f"It asks for {asked} {resource}{more}; {where} has {limit}, {used} are used{held}."
+            held = f", {format_amount(resource, blocked.held)} kept for others" if blocked.held else ""
+            return f"{who} asks for {asked} {resource}{more}; {where} has {limit}, {used} in use{held}."
 
 
 def _units(count: int) -> str:
@@ -138,6 +165,8 @@ def explain(world: World, key: str) -> Explanation | None:
         remedy=_remedy(unit, blocked, behind, holders),
         nominated=unit.nomination is not None,
         pods=_pods(unit),
+        stopping=unit.evicting.value if unit.evicting is not None else "",
+        stopping_for=unit.evicted_for,
     )
 
 
@@ -205,14 +234,19 @@ def _holders(world: World, unit: UnitState, blocked: Blocked | None) -> tuple[Ho
 def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tuple[Holder, ...]) -> str:
     if blocked is None or behind or (unit.grants and blocked.check == "QuotaMissing"):
         return ""
-    does = "grows" if unit.growable else "starts"
+    does, do = ("grows", "grow") if unit.growable else ("starts", "start")
+    missing = format_amount(blocked.resource, max(blocked.used + blocked.held + blocked.asked - blocked.limit, 0))
     match blocked.check:
+        case "QueueMissing" if not blocked.node:
+            return f"It {does} when it names a queue that exists."
         case "QueueMissing":
             return f"It {does} when the queue is created."
         case "QueueForbidden":
             return "Name another queue, or have the queue opened to this namespace."
         case "QuotaMissing":
             return f"It {does} when the quota is created and has a place in the tree."
+        case "NotGuaranteed" if blocked.asked <= blocked.limit:
+            return f"To {do} it needs {missing} more {blocked.resource} free in that min."
         case "NeverFits" | "NotGuaranteed":
             return "Ask for less, or have the limit raised."
         case "Inactive":
@@ -222,8 +256,6 @@ def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tupl
         case "QueueStopped":
             return f"It {'grows' if unit.growable else 'goes on'} when the queue is resumed."
         case "Max" | "Capacity" | "Held" | "Guaranteed" if holders:
-            missing = blocked.used + blocked.held + blocked.asked - blocked.limit
-            amount = format_amount(blocked.resource, max(missing, 0))
-            return f"It {does} when {amount} {blocked.resource} more are free there."
+            return f"To {do} it needs {missing} more {blocked.resource} free there."
         case _:
             return ""

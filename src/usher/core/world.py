@@ -130,7 +130,7 @@ class World:
         if queue is None:
             wanted = named or quota or by_namespace
             detail = f"queue {wanted} does not exist" if wanted else "it names no queue"
-            return None, None, Blocked("QueueMissing", detail=detail)
+            return None, None, Blocked("QueueMissing", wanted, detail=detail)
         spec = queue.spec
         if spec.namespaces is not None and namespace not in spec.namespaces:
             return queue, None, Blocked("QueueForbidden", detail=f"namespace {namespace} may not use queue {spec.name}")
