@@ -107,6 +107,9 @@ class Simulation:
         self._moved = 0
         self._last_ms = 0
         self._wakes: set[int] = set()
+        self._wake_at = 0
+        """As the engine said last; what it said before is of no use any more."""
+        self._awake = False
         self._now = 0
         self._outcomes: list[e.Event] = []
         self._carry_out: dict[type[c.Command], Callable[..., None]] = {
@@ -131,7 +134,10 @@ class Simulation:
             self._plan(self.scenario.works[0].arrives_ms, _ARRIVE)
         while heap and (until is None or heap[0][0] <= until):
             now, moved, lines = heap[0][0], self._moved, self.records.lines_count
+            self._awake = False
             events = self._due(now)
+            if not self._awake:
+                continue
             if not instants:
                 events.append(e.Synced())
             self._settle(events, now)
@@ -162,6 +168,7 @@ class Simulation:
         self._now = now
         while heap and heap[0][0] == now:
             _, code, _, index, spell, event = heappop(heap)
+            self._awake = self._awake or code != _WAKE or now == self._wake_at
             if code in _MOVES:
                 self._moves -= 1
                 self._moved += code != _FINISH or spell == self._spell[index]
@@ -311,9 +318,10 @@ class Simulation:
         self.records.decisions += 1
 
     def _on_wake_at(self, command: c.WakeAt) -> None:
-        if command.at_ms not in self._wakes:
-            self._wakes.add(command.at_ms)
-            self._plan(max(command.at_ms, self._now), _WAKE)
+        self._wake_at = max(command.at_ms, self._now)
+        if self._wake_at not in self._wakes:
+            self._wakes.add(self._wake_at)
+            self._plan(self._wake_at, _WAKE)
 
     def _later(self, after_ms: int, code: int, index: int, event: e.Event) -> None:
         """The outcome of a command: now, or planned."""

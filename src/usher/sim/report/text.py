@@ -93,8 +93,8 @@ def _headline(outcome: Outcome) -> list[str]:
     }
     said = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     lines = [
-        f"{summary.units:,} units in {format_ms(summary.end_ms)}, share policy {outcome.label}: {said or 'none'}; "
-        f"{summary.evictions:,} evictions, {summary.decisions:,} decisions"
+        f"{_counted(summary.units, 'unit')} in {format_ms(summary.end_ms)}, share policy {outcome.label}: {said or 'none'}; "
+        f"{_counted(summary.evictions, 'eviction')}, {_counted(summary.decisions, 'decision')}"
     ]
     if summary.stalled:
         lines.append("Stopped: nothing but retries was left to happen.")
@@ -103,7 +103,7 @@ def _headline(outcome: Outcome) -> list[str]:
         ["  wait", _waits(summary.waits)],
         ["  used", used or "-"],
         ["  fairness", f"{summary.fairness:.3f}"],
-        ["  makespan", format_ms(summary.makespan_ms)],
+        ["  makespan", format_ms(summary.makespan_ms) if summary.finished else "-"],
     ]
     return lines + table(rows)
 
@@ -167,9 +167,14 @@ def _waiting(outcome: Outcome) -> list[str]:
     lines = [f"NOT ADMITTED ({len(waiting):,})"]
     for index in waiting[:WAITING_MAX]:
         row = outcome.unit(index)
-        text = f"{row.namespace}/{row.name}  {row.phase or 'new'}: {row.message}"
+        key = f"{row.namespace}/{row.name}"
+        text = f"{key}  {row.phase or 'new'}: {row.message.removeprefix(f'{key} is ')}"
         lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
     return lines + _more(len(waiting) - WAITING_MAX, "units")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _timeline(outcome: Outcome, count: int) -> list[str]:
@@ -232,7 +237,7 @@ def _metrics(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
     yield "waiting", [f"{each.waiting:,}" for each in summaries]
     yield "evictions", [f"{each.evictions:,}" for each in summaries]
     yield "decisions", [f"{each.decisions:,}" for each in summaries]
-    yield "makespan", [format_ms(each.makespan_ms) for each in summaries]
+    yield "makespan", [format_ms(each.makespan_ms) if each.finished else "-" for each in summaries]
     for name in ("mean", "p50", "p95", "p99", "max"):
         yield f"wait {name}", [format_ms(getattr(each.waits, name)) for each in summaries]
     for resource in sorted({resource for each in summaries for resource in each.utilisation}):
