@@ -250,8 +250,8 @@ def test_of_a_unit_that_may_not_be_preempted_min_is_said_as_it_stands() -> None:
     play.submit(unit("a/g", cpu=2, fixed=True), unit("a/h", cpu=4, fixed=True))
 
     assert play.text("a/e") == (
-        "a/e runs with 1 of 2 pods. It may not be preempted, so the 1 cpu more it asks for must fit in the min of quota a; "
-        "3 of 3 are taken by such units. To grow it needs 1 more cpu free in that min."
+        "a/e runs with 1 of 2 pods. It may not be preempted, so the 1 cpu more it asks for must fit in the min of "
+        "quota a; 3 of 3 are taken by such units. To grow it needs 1 more cpu free in that min."
     )
     assert play.text("a/g").endswith("3 of 3 are taken by such units. To start it needs 2 more cpu free in that min.")
     assert play.text("a/h").endswith(

@@ -21,27 +21,26 @@ def examples(count: int) -> settings:
     return settings(max_examples=EXAMPLES or count, deadline=None, derandomize=not EXAMPLES)
 
 
-@examples(100)
-@given(scenarios(gpus=0))
-def test_looking_at_everything_again_changes_nothing(scenario: Scenario) -> None:
-    """Whatever should be tried again was woken: a settled state neither starts nor evicts anybody."""
+def check_settled_after_every_step(scenario: Scenario) -> None:
     play = Play(scenario)
     for step in scenario.steps:
         play.step(step)
         before = done(play.harness)
         look_again(play.harness)
         assert done(play.harness) == before
+
+
+@examples(100)
+@given(scenarios(gpus=0))
+def test_looking_at_everything_again_changes_nothing(scenario: Scenario) -> None:
+    """Whatever should be tried again was woken: a settled state neither starts nor evicts anybody."""
+    check_settled_after_every_step(scenario)
 
 
 @examples(60)
 @given(scenarios(share="koordinator"))
 def test_looking_again_changes_nothing_with_two_resources(scenario: Scenario) -> None:
-    play = Play(scenario)
-    for step in scenario.steps:
-        play.step(step)
-        before = done(play.harness)
-        look_again(play.harness)
-        assert done(play.harness) == before
+    check_settled_after_every_step(scenario)
 
 
 @examples(60)

@@ -19,6 +19,16 @@ def overtaken() -> Harness:
     return play
 
 
+def two_overtaken() -> Harness:
+    """10 cpus; a/big1 (8) and a/big2 (9) wait and a small unit goes past them."""
+    play = Harness(*tenant("a"), cpu=10)
+    play.submit(unit("a/runs", cpu=5))
+    play.submit(unit("a/big1", cpu=8))
+    play.submit(unit("a/big2", cpu=9))
+    play.submit(unit("a/small", cpu=1))
+    return play
+
+
 def test_an_overtaken_unit_gets_the_room_that_comes_free() -> None:
     play = overtaken()
     play.advance(10 * MINUTE - 1)
@@ -89,11 +99,7 @@ def test_a_queue_may_turn_it_off_or_choose_its_own_time() -> None:
 
 
 def test_at_one_node_room_is_kept_for_one_overtaken_unit_at_a_time() -> None:
-    play = Harness(*tenant("a"), cpu=10)
-    play.submit(unit("a/runs", cpu=5))
-    play.submit(unit("a/big1", cpu=8))
-    play.submit(unit("a/big2", cpu=9))
-    play.submit(unit("a/small", cpu=1))
+    play = two_overtaken()
 
     play.advance(11 * MINUTE)
     assert play.nominated == ["a/big1"]
@@ -104,11 +110,7 @@ def test_at_one_node_room_is_kept_for_one_overtaken_unit_at_a_time() -> None:
 
 
 def test_units_overtaken_too_long_are_not_forgotten_when_a_quota_changes() -> None:
-    play = Harness(*tenant("a"), cpu=10)
-    play.submit(unit("a/runs", cpu=5))
-    play.submit(unit("a/big1", cpu=8))
-    play.submit(unit("a/big2", cpu=9))
-    play.submit(unit("a/small", cpu=1))
+    play = two_overtaken()
     play.advance(11 * MINUTE)
 
     play.apply(quota("elsewhere"))
@@ -228,11 +230,7 @@ def test_a_unit_that_was_set_aside_when_its_time_came_is_not_forgotten() -> None
 
 
 def test_a_unit_that_waits_for_its_turn_to_have_room_kept_is_not_forgotten_when_its_owner_edits_it() -> None:
-    play = Harness(*tenant("a"), cpu=10)
-    play.submit(unit("a/runs", cpu=5))
-    play.submit(unit("a/big1", cpu=8))
-    play.submit(unit("a/big2", cpu=9))
-    play.submit(unit("a/small", cpu=1))
+    play = two_overtaken()
     play.advance(11 * MINUTE)
     assert play.nominated == ["a/big1"]
 

@@ -152,6 +152,18 @@ CASES = {
     "proportion: a guarantee is part of the share, it lifts only those below": Case(
         (PROPORTION, DRF), {"gpu": 90}, [one("a", 90, least=30), one("b", 90), one("c", 90)], units(30, 30, 30)
     ),
+    "a zero in a demand asks for nothing, and holds nobody up where that is exhausted": Case(
+        EVERY,
+        {"cpu": 10000, "gpu": 0},
+        [child("a", {("cpu", "gpu"): {"cpu": 8000, "gpu": 0}}), child("b", asks(cpu=8000))],
+        [{"cpu": 5000, "gpu": 0}, {"cpu": 5000}],
+    ),
+    "a demand that is zero in all it names gets nothing and takes nothing": Case(
+        EVERY,
+        {"cpu": 10000, "gpu": 6},
+        [child("a", {("gpu",): {"gpu": 0}, ("cpu",): {"cpu": 0}}), child("b", {("cpu",): {"cpu": 8000}, (): {}})],
+        [{"gpu": 0, "cpu": 0}, {"cpu": 8000}],
+    ),
     "koordinator: weight divides what is above min": Case(
         (KOORDINATOR,), {"gpu": 90}, [one("a", 90, least=30), one("b", 90), one("c", 90)], units(50, 20, 20)
     ),

@@ -14,6 +14,7 @@ from usher.core.model import ROOT
 from usher.sim import records as r
 from usher.sim.outcome import Outcome
 from usher.sim.report import svg
+from usher.sim.samples import Samples
 
 WIDTH: Final = 1040
 OTHERS: Final = "others"
@@ -50,10 +51,9 @@ class Detail:
 def usage(outcome: Outcome, detail: Detail) -> str:
     """Per resource, what each quota uses, on top of each other, and what the cluster has."""
     samples = outcome.simulation.samples
-    if len(samples.times) < 2:
+    picked, times = _moments(samples, detail)
+    if len(times) < 2:
         return ""
-    picked = _picked(len(samples.times), detail.points)
-    times = [float(samples.times[i]) for i in picked]
     names, parts = _ranked(outcome), []
     drawn = names[: svg.COLOURS - 1] if len(names) > svg.COLOURS else names
     for resource in _resources(outcome):
@@ -84,10 +84,9 @@ def usage(outcome: Outcome, detail: Detail) -> str:
 def deserved(outcome: Outcome, detail: Detail) -> str:
     """For each of the largest quotas, used (filled) and deserved (a line), of the resource that matters most to it."""
     samples = outcome.simulation.samples
-    if len(samples.times) < 2:
+    picked, times = _moments(samples, detail)
+    if len(times) < 2:
         return ""
-    picked = _picked(len(samples.times), detail.points)
-    times = [float(samples.times[i]) for i in picked]
     names, parts = _ranked(outcome), []
     for place, name in enumerate(names[: detail.panels]):
         resource = _dominant(outcome, name)
@@ -209,6 +208,12 @@ def _dominant(outcome: Outcome, name: str) -> str:
         if part > size:
             best, size = resource, part
     return best
+
+
+def _moments(samples: Samples, detail: Detail) -> tuple[list[int], list[float]]:
+    """Which samples are drawn, and when they were taken."""
+    picked = _picked(len(samples.times), detail.points)
+    return picked, [float(samples.times[i]) for i in picked]
 
 
 def _picked(count: int, most: int) -> list[int]:

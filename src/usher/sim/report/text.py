@@ -93,7 +93,8 @@ def _headline(outcome: Outcome) -> list[str]:
     }
     said = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     lines = [
-        f"{_counted(summary.units, 'unit')} in {format_ms(summary.end_ms)}, share policy {outcome.label}: {said or 'none'}; "
+        f"{_counted(summary.units, 'unit')} in {format_ms(summary.end_ms)}, share policy {outcome.label}: "
+        f"{said or 'none'}; "
         f"{_counted(summary.evictions, 'eviction')}, {_counted(summary.decisions, 'decision')}"
     ]
     if summary.stalled:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +17,8 @@ from usher.testing.builders import queue, quota, tenant, unit
 from usher.testing.conformance.cases import EXTREMES, candidates, often, units
 from usher.testing.conformance.day import Conformance, a_day
 from usher.testing.harness import Harness
+
+T = TypeVar("T")
 
 MIX = tuple(
     unit(f"a/{name}", cpu=cpu, memory=f"{memory}Gi", count=count, priority=priority, labels={"size": name})
@@ -39,6 +41,25 @@ def check_key(key: object, width: int | None = None) -> int:
     assert all(isinstance(part, int) for part in key), f"a key consists of whole numbers: {key!r}"
     assert width in (None, len(key)), f"{key!r} has another length than the keys of other units ({width})"
     return len(key)
+
+
+def check_depends_on_one_only(
+    key: Callable[[T], object], another: Callable[[T], object], line: Sequence[T], order: Iterable[int]
+) -> None:
+    """The key of each is the same the second time, and for another instance that is asked in another order."""
+    keys = [key(each) for each in line]
+
+    assert [key(each) for each in line] == keys, "the second answer is another"
+    for place in order:
+        assert another(deepcopy(line[place])) == keys[place], "it depends on who was asked about before"
+
+
+def check_leaves_as_it_was(key: Callable[[T], object], one: T) -> None:
+    before = deepcopy(one)
+
+    key(one)
+
+    assert one == before, "it changed what it was given"
 
 
 class QueuePolicyConformance(Conformance[QueuePolicy]):
@@ -79,20 +100,12 @@ class QueuePolicyConformance(Conformance[QueuePolicy]):
     def test_a_key_depends_on_the_unit_only(self, line: list[Unit], data: st.DataObject) -> None:
         line = [*line, *self.examples]
         policy, other = self.make(), self.make()
-        keys = [policy.key(each) for each in line]
-
-        assert [policy.key(each) for each in line] == keys, "the second answer is another"
-        for place in data.draw(st.permutations(range(len(line)))):
-            assert other.key(deepcopy(line[place])) == keys[place], "it depends on who was asked about before"
+        check_depends_on_one_only(policy.key, other.key, line, data.draw(st.permutations(range(len(line)))))
 
     @often
     @given(one=units)
     def test_it_leaves_the_unit_as_it_was(self, one: Unit) -> None:
-        before = deepcopy(one)
-
-        self.make().key(one)
-
-        assert one == before, "it changed what it was given"
+        check_leaves_as_it_was(self.make().key, one)
 
     def test_units_start_in_the_order_of_their_keys(self) -> None:
         policy = self.make()
@@ -165,20 +178,12 @@ class VictimPolicyConformance(Conformance[VictimPolicy]):
     @given(line=st.lists(candidates, min_size=1, max_size=6), data=st.data())
     def test_a_key_depends_on_the_candidate_only(self, line: list[Candidate], data: st.DataObject) -> None:
         policy, other = self.make(), self.make()
-        keys = [policy.key(each) for each in line]
-
-        assert [policy.key(each) for each in line] == keys, "the second answer is another"
-        for place in data.draw(st.permutations(range(len(line)))):
-            assert other.key(deepcopy(line[place])) == keys[place], "it depends on who was asked about before"
+        check_depends_on_one_only(policy.key, other.key, line, data.draw(st.permutations(range(len(line)))))
 
     @often
     @given(one=candidates)
     def test_it_leaves_the_candidate_as_it_was(self, one: Candidate) -> None:
-        before = deepcopy(one)
-
-        self.make().key(one)
-
-        assert one == before, "it changed what it was given"
+        check_leaves_as_it_was(self.make().key, one)
 
     def test_units_give_back_in_the_order_of_their_keys(self) -> None:
         policy = self.make()
