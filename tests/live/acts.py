@@ -54,7 +54,7 @@ async def until_unit(live: Live, job: str, why: str, holds: Any, timeout_s: floa
 
     async def there() -> bool:
         seen[0] = await live.unit(job)
-        return seen[0] is not None and bool(holds(seen[0]))
+        return seen[0] is not None and "status" in seen[0] and bool(holds(seen[0]))
 
     try:
         await live.wait(f"{job}: {why}", there, timeout_s)

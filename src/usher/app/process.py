@@ -19,7 +19,18 @@ from typing import Any, Final, cast
 from usher.app.cluster import LiveCluster
 from usher.app.counting import Counting
 from usher.app.fence import unit_fence
-from usher.app.resources import CLASSES, NAMESPACES, NODES, PODS, QUEUES, QUOTAS, UNITS, resource_of
+from usher.app.resources import (
+    CLASSES,
+    LIMITS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    QUEUES,
+    QUOTAS,
+    RUNTIMES,
+    UNITS,
+    resource_of,
+)
 from usher.app.shown import Shown
 from usher.app.telling import Teller
 from usher.core.engine import Engine
@@ -66,7 +77,7 @@ class Watched:
     see: Callable[[Any, bool], None]
 
 
-READ_BY_LAST: Final = CLASSES
+READ_BY_LAST: Final = RUNTIMES
 """The last of the kinds by which jobs are read."""
 
 
@@ -132,6 +143,8 @@ class ManagerProcess:
 
         add(NAMESPACES, lambda found, gone: self._around().see_namespace(found, gone))
         add(CLASSES, lambda found, gone: self._around().see_class(found, gone))
+        add(LIMITS, lambda found, gone: self._around().see_limits(found, gone))
+        add(RUNTIMES, lambda found, gone: self._around().see_runtime(found, gone))
         add(NODES, self._see_node)
         add(QUOTAS, lambda found, gone: self._around().see_quota(found, gone))
         add(QUEUES, lambda found, gone: self._around().see_queue(found, gone))

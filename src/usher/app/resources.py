@@ -11,6 +11,7 @@ from usher.api.queueunit import QueueUnit
 from usher.jobkinds.base import JobKind
 from usher.kube.resource import Resource, untyped
 from usher.runtime.objects import JobObject, NamespaceObject, NodeObject, PodObject, PriorityClassObject
+from usher.runtime.templates import LimitRangeObject, RuntimeClassObject
 
 QUEUES: Final = Resource(GROUP, VERSION, "queues", "Queue", True, Queue)
 UNITS: Final = Resource(GROUP, VERSION, "queueunits", "QueueUnit", True, QueueUnit)
@@ -20,6 +21,8 @@ PODS_UNTYPED: Final = untyped("", "v1", "pods", "Pod", namespaced=True)
 NODES: Final = Resource("", "v1", "nodes", "Node", False, NodeObject)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, NamespaceObject)
 CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, PriorityClassObject)
+LIMITS: Final = Resource("", "v1", "limitranges", "LimitRange", True, LimitRangeObject)
+RUNTIMES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, RuntimeClassObject)
 
 
 def resource_of(kind: JobKind) -> Resource[JobObject]:

@@ -66,12 +66,14 @@ class Progress:
     needed: Counts
     """The same, or what it still has if that is more."""
     held: bool
-    """Its controller has seen that it is suspended, and keeps no pod of it."""
+    """Its controller has seen that it is suspended."""
     started: bool
     """Its controller has seen that it was released, and not yet that it is held again."""
     succeeded: bool | None = None
     """None: it has not ended."""
     message: str = ""
+    alive: int = 0
+    """Pods that it still has, by its controller's count: active or terminating."""
 
 
 class JobKind(Protocol):

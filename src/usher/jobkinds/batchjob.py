@@ -70,10 +70,11 @@ class BatchJob:
             done={MAIN: succeeded},
             usable={MAIN: usable},
             needed={MAIN: max(usable, alive)},
-            held=suspended == "True" and not status.get("startTime") and not alive,
+            held=suspended == "True" and not status.get("startTime"),
             started=bool(status.get("startTime")),
             succeeded=ended,
             message=_message(status, "Failed") if ended is False else "",
+            alive=alive,
         )
 
     def pod_set_of(self, labels: Mapping[str, str]) -> str:

@@ -253,7 +253,7 @@ def stopped(entry: Entry, now_ms: int, settle_ms: int) -> bool:
         return False
     if entry.released != unit.stored.generation:
         return True  # it never started
-    if not job.progress.held:
+    if not _held(entry, job):
         return False
     acted = entry.started == unit.stored.generation
     return acted or now_ms >= entry.held_ms + settle_ms  # its controller may have begun before it saw our second word
@@ -265,7 +265,13 @@ def unsettled(entry: Entry, now_ms: int, settle_ms: int) -> int | None:
     if unit is None or job is None or not unit.stored.evicting or not job.suspended or entry.held_ms < 0:
         return None
     at_ms = entry.held_ms + settle_ms
-    return at_ms if job.progress.held and not entry.alive() and at_ms > now_ms else None
+    return at_ms if _held(entry, job) and not entry.alive() and at_ms > now_ms else None
+
+
+def _held(entry: Entry, job: JobFacts) -> bool:
+    """Whether its controller has seen that it is suspended, and keeps no pod of it but those that do not count."""
+    lost = sum(uid in entry.lost for uid in entry.pods)
+    return job.progress.held and job.progress.alive <= lost
 
 
 def next_step(entry: Entry) -> Step | None:
@@ -297,7 +303,7 @@ def _step_without_unit(entry: Entry, job: JobFacts) -> Step | None:
         return Step.CREATE
     if not job.suspended:
         return Step.HOLD
-    stopping = entry.alive() or (entry.held_ms >= 0 and not job.progress.held)
+    stopping = entry.alive() or (entry.held_ms >= 0 and not _held(entry, job))
     return None if stopping else Step.CREATE
 
 

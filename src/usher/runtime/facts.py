@@ -31,6 +31,7 @@ from usher.runtime.marks import (
     without_ours,
 )
 from usher.runtime.objects import JobObject, PodObject
+from usher.runtime.templates import ContainerDefaults, completed
 
 _NAME_MAX: Final = 253
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
@@ -61,6 +62,10 @@ class Reading:
     """Namespaces in which every job is queued."""
     kinds: frozenset[str] = frozenset()
     """The kinds that are queued, as `group/Kind`: what they own is not queued again."""
+    defaults: Mapping[str, ContainerDefaults] = field(default_factory=dict)
+    """By namespace."""
+    overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By RuntimeClass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +290,7 @@ def _unit_spec(kind: JobKind, job: Job, said: _Said, reading: Reading) -> dict[s
     elastic = said.flag(keys.elastic, False)
     pod_sets: list[dict[str, Any]] = []
     for i, shape in enumerate(shapes):
-        template = without_ours(shape.template)
+        template = completed(without_ours(shape.template), reading.defaults.get(job.namespace), reading.overheads)
         effective_request(template.get("spec"), f"podSets[{i}].template.spec")
         entry: dict[str, Any] = {"name": shape.name, "count": shape.count, "template": template}
         lowest = shape.min_count if shape.min_count is not None else least if i == 0 else None

@@ -44,7 +44,7 @@ class ManagerSettings:
     adopt: bool = True
     """Jobs that run when we come are charged; else they are left alone."""
     stuck_ms: int = 300_000
-    """After how long a pod that is to go, on a node that is not ready, does not count any more."""
+    """After how long a pod that is to go, on a node that is not ready, does not count any more; 0: never."""
     step_rest_ms: int = 1_000
     step_rest_max_ms: int = 60_000
 
@@ -388,7 +388,7 @@ class Manager:
             ready = self._nodes.get(pod.node)
             if ready is None and self.begun:
                 lost.add(pod.uid)
-            elif ready is False:
+            elif ready is False and self.settings.stuck_ms:
                 since = entry.stuck_since.setdefault(pod.uid, now_ms)
                 if now_ms >= since + self.settings.stuck_ms:
                     lost.add(pod.uid)

@@ -23,6 +23,7 @@ from usher.quotas.tree import QuotaTree
 from usher.runtime.capacity import Capacity
 from usher.runtime.facts import Reading, version_of
 from usher.runtime.objects import NamespaceObject, NodeObject, PriorityClassObject
+from usher.runtime.templates import ContainerDefaults, LimitRangeObject, RuntimeClassObject, defaults_of
 
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -103,6 +104,9 @@ class Surroundings:
         self._system = system_namespace
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._classes: dict[str, PriorityClassObject] = {}
+        self._limits: dict[str, dict[str, LimitRangeObject]] = {}
+        self._defaults: dict[str, ContainerDefaults] = {}
+        self._overheads: dict[str, Mapping[str, str]] = {}
         self._told: dict[str, Queue] = {}
         self._stale = False
         """All queues must be read again: namespaces or classes changed."""
@@ -160,6 +164,22 @@ class Surroundings:
             self._classes[found.metadata.name] = found
         self._stale = True
 
+    def see_limits(self, found: LimitRangeObject, gone: bool = False) -> None:
+        meta = found.metadata
+        if gone:
+            self._limits.get(meta.namespace, {}).pop(meta.name, None)
+        else:
+            self._limits.setdefault(meta.namespace, {})[meta.name] = found
+        self._defaults = {
+            namespace: defaults_of(ranges.values()) for namespace, ranges in self._limits.items() if ranges
+        }
+
+    def see_runtime(self, found: RuntimeClassObject, gone: bool = False) -> None:
+        if gone or not found.overhead.pod_fixed:
+            self._overheads.pop(found.metadata.name, None)
+        else:
+            self._overheads[found.metadata.name] = found.overhead.pod_fixed
+
     def see_node(self, found: NodeObject, now_ms: int, gone: bool = False) -> None:
         if gone:
             self.capacity.node_gone(found.metadata.name, now_ms)
@@ -173,6 +193,8 @@ class Surroundings:
             base,
             classes=self._values(),
             default_class=("", 0) if default is None else (default.metadata.name, default.value),
+            defaults=self._defaults,
+            overheads=dict(self._overheads),
         )
 
     def take(self, now_ms: int) -> list[Event]:
