@@ -98,7 +98,7 @@ async def test_cut_watches_failing_writes_and_lost_answers_cost_only_time(contro
     ):
         flow.kubeconfig = proxy.kubeconfig
         _disturb(proxy)
-        await flow.manager()
+        await flow.manager("election.leaseDuration=15s", "election.renewDeadline=10s", "election.retryPeriod=2s")
         submitting = asyncio.ensure_future(flow.submit(COUNT))
         for share in (0.1, 0.3, 0.5, 0.7):
             await _done_in_part(flow, share)

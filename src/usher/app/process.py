@@ -34,19 +34,20 @@ from usher.app.resources import (
 from usher.app.shown import Shown
 from usher.app.telling import Teller
 from usher.core.engine import Engine
+from usher.core.plugins import Plugins
 from usher.jobkinds.base import JobKind
 from usher.jobkinds.registry import kinds_named
 from usher.kube.client import Client
 from usher.kube.config import Config
 from usher.kube.election import Election, Term
 from usher.kube.errors import Forbidden, KubeError, NotFound
-from usher.kube.fencing import status_probe, wait_until_fenced
+from usher.kube.fencing import BINDINGS, POLICIES, anchor, status_probe, wait_until_fenced
 from usher.kube.informer import Informer
 from usher.kube.lease import LeaseTimes
 from usher.kube.store import Deleted, Delta
 from usher.kube.transport import AiohttpTransport
 from usher.kube.writer import Writer, WriterSettings
-from usher.policies.registry import plugins
+from usher.policies.registry import UnknownPluginError, plugins
 from usher.runtime.capacity import Capacity
 from usher.runtime.dryrun import Intent, intents
 from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
@@ -65,6 +66,8 @@ from usher.settings.tree import Settings
 
 log = logging.getLogger("usher.process")
 
+ANCHOR = "usher-lease-anchor"
+"""Concerns nothing, and stays when Usher goes: it keeps the API server following leases (see `usher.kube.fencing`)."""
 DRAIN_S = 5.0
 EVENTS_DRAIN_S = 1.0
 
@@ -103,6 +106,7 @@ class ManagerProcess:
         self._kinds: Sequence[JobKind] = kinds_named(settings.jobs.kinds)
         self._by_name = {f"{kind.group}/{kind.kind}": kind for kind in self._kinds}
         self._watched: list[Watched] = []
+        self._plugins()  # what is not there is said now, not when we lead
         self._base = self._reading()
 
     def client(self) -> Client:
@@ -304,7 +308,7 @@ class ManagerProcess:
         jobs = self.settings.jobs
         manager = Manager(
             cluster,
-            Engine(self.settings.engine.core(), plugins(share=self.settings.plugins.share)),
+            Engine(self.settings.engine.core(), self._plugins()),
             self._base,
             self._kinds,
             epoch,
@@ -359,9 +363,28 @@ class ManagerProcess:
             Retention(manager, retention).run(),
         ]
 
+    def _plugins(self) -> Plugins:
+        """What the settings choose, new for each term; raises PluginError."""
+        chosen = self.settings.plugins
+        found = plugins(
+            chosen.share,
+            chosen.victims,
+            mappings=chosen.mappings,
+            filters=chosen.filters,
+            scores=chosen.scores,
+            reservers=chosen.reservers,
+        )
+        default = self.settings.engine.default_policy
+        if default not in found.queue_policies:
+            known = ", ".join(sorted(found.queue_policies))
+            raise UnknownPluginError(f"engine.defaultPolicy: there is no queue policy {default}; there is: {known}")
+        return found
+
     async def _fenced(self, client: Client, fence: Any, term: Term) -> bool:
         """See that the server refuses what an earlier leader writes; whether we still lead then."""
         try:
+            for resource, body in zip((POLICIES, BINDINGS), anchor(ANCHOR), strict=True):
+                await client.apply(resource, ANCHOR, None, body, force=True)
             await fence.install(client)
         except Forbidden as error:
             log.warning("the fence cannot be brought up to date: %s", error)

@@ -19,6 +19,7 @@ from usher.app.process import ManagerProcess
 from usher.jobkinds.registry import UnknownKindError
 from usher.kube import kubeconfig
 from usher.kube.errors import ConfigError
+from usher.policies.registry import PluginError
 from usher.runtime.dryrun import Intent
 from usher.server.server import CannotListenError
 from usher.settings.loader import SettingsError, load_file
@@ -48,7 +49,7 @@ def manager(
     try:
         settings = load_file(config, overrides)
         process = ManagerProcess(kubeconfig.load(kubeconfig_file, context=context), settings)
-    except (SettingsError, UnknownKindError, ConfigError) as error:
+    except (SettingsError, UnknownKindError, PluginError, ConfigError) as error:
         raise click.ClickException(str(error)) from None
     logs.set_up(settings.log)
     try:
