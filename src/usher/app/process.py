@@ -41,7 +41,7 @@ from usher.kube.client import Client
 from usher.kube.config import Config
 from usher.kube.election import Election, Term
 from usher.kube.errors import Forbidden, KubeError, NotFound
-from usher.kube.fencing import BINDINGS, POLICIES, anchor, status_probe, wait_until_fenced
+from usher.kube.fencing import status_probe, wait_until_fenced
 from usher.kube.informer import Informer
 from usher.kube.lease import LeaseTimes
 from usher.kube.store import Deleted, Delta
@@ -66,8 +66,6 @@ from usher.settings.tree import Settings
 
 log = logging.getLogger("usher.process")
 
-ANCHOR = "usher-lease-anchor"
-"""Concerns nothing, and stays when Usher goes: it keeps the API server following leases (see `usher.kube.fencing`)."""
 DRAIN_S = 5.0
 EVENTS_DRAIN_S = 1.0
 
@@ -383,8 +381,6 @@ class ManagerProcess:
     async def _fenced(self, client: Client, fence: Any, term: Term) -> bool:
         """See that the server refuses what an earlier leader writes; whether we still lead then."""
         try:
-            for resource, body in zip((POLICIES, BINDINGS), anchor(ANCHOR), strict=True):
-                await client.apply(resource, ANCHOR, None, body, force=True)
             await fence.install(client)
         except Forbidden as error:
             log.warning("the fence cannot be brought up to date: %s", error)

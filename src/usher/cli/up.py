@@ -97,9 +97,10 @@ async def _start_manager(cluster: Cluster) -> asyncio.subprocess.Process:
     """Our kinds and our namespace in the cluster, and a manager as a process of its own, that leads."""
     from usher.api.crd import crds
     from usher.api.names import SYSTEM_NAMESPACE
+    from usher.app.fence import lease_anchor
 
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
-    objects = {"apiVersion": "v1", "kind": "List", "items": [space, *crds().values()]}
+    objects = {"apiVersion": "v1", "kind": "List", "items": [space, *crds().values(), *lease_anchor()]}
     await cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(objects))
     await cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     log = (cluster.logs / "manager.log").open("ab")
