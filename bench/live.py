@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from provenance import provenance, record
+from provenance import ROOT, provenance, record
 
 from usher.api.names import QUEUE_NAME
 from usher.app.resources import QUEUES
@@ -206,9 +206,9 @@ class Bench:
 
 async def run(count: int, rounds: int, waiting: list[int]) -> dict[str, Any]:
     async with ControlPlane(nodes=Nodes(count=60, cpu="32", memory="128Gi", gpus=0)) as plane:
-        from usher.testing.live import prepare
-
-        await prepare(plane.kubectl)
+        await plane.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy" / "crds"))
+        await plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        await plane.kubectl("create", "namespace", "usher-system")
         config = kubeconfig.load(plane.kubeconfig)
         async with Client(config, user_agent="bench", field_manager="bench") as client:
             bench = Bench(plane, client)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from living import Live
+
 from usher.kube.errors import NotFound
-from usher.testing.live import Live
 
 GROUP = "scheduling.x-k8s.io"
 Object = dict[str, Any]

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from living import Live, clean, prepare
 
 from usher.devcluster import Nodes
 from usher.devcluster.clusters import Cluster, stop_cluster
 from usher.devcluster.holding import Plan, in_background
 from usher.devcluster.parts import Parts
-from usher.testing.live import Live, clean, prepare
 from usher.testing.plugin import run_directory
 
 NODES = Nodes(count=2, cpu="4", memory="16Gi", gpus=0)

@@ -11,10 +11,10 @@ from types import ModuleType
 
 import pytest
 from acts import activate, condition, granted, suspended, until_unit
+from living import KINDS, Live
 
 from usher.kube import kubeconfig
 from usher.kube.client import Client
-from usher.testing.live import KINDS, Live
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "check-controller" / "licenses.py"
 CHECKS = [

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from failpoints import Match, StopAt, evicts, phase, resumes, suspends
+from living import Live
 
 from usher.kube import kubeconfig
 from usher.testing.auditor import Auditor
-from usher.testing.live import Live
 
 CPU = {"cpu": 8_000}
 """What the nodes offer."""

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from living import QUICK, Live
 from prometheus_client.parser import text_string_to_metric_families
 
 from usher.app.process import ManagerProcess
-from usher.testing.live import QUICK, Live
 from usher.testing.waits import eventually
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

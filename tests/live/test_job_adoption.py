@@ -9,8 +9,7 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 from acts import condition, granted, loose_pods, suspended
-
-from usher.testing.live import Live
+from living import Live
 
 
 async def ready(live: Live, name: str) -> None:

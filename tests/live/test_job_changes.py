@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from acts import GROUP, condition, suspended, until_unit
+from living import Live, Object
 
 from usher.app.cluster import LiveCluster
-from usher.testing.live import Live, Object
 
 
 def requests(cpu: str) -> Object:

@@ -13,8 +13,7 @@ from acts import (
     until_unit,
     with_pod,
 )
-
-from usher.testing.live import Live, job
+from living import Live, job
 
 
 async def test_a_unit_says_what_its_job_says(live: Live) -> None:

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from acts import activate, condition, granted, suspended, until_unit, with_pod
-
-from usher.testing.live import Live, Object, job
+from living import Live, Object, job
 
 
 async def test_a_job_is_charged_what_the_cluster_adds_to_its_pods(live: Live) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from acts import GROUP, activate, condition, granted, loose_pods, suspend, until_unit
-
-from usher.testing.live import Live
+from living import Live
 
 MIN = {f"{GROUP}/min-count": "2"}
 ELASTIC = {f"{GROUP}/elastic": "true"}

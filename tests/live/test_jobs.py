@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usher.testing.live import Live
+from living import Live
 
 
 async def test_a_job_that_names_a_queue_runs_to_its_end(live: Live) -> None:

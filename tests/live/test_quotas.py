@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from acts import condition, granted, suspended, until_unit
-
-from usher.testing.live import Live
+from living import Live
 
 QUOTA = "scheduling.x-k8s.io/quota-name"
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from usher.testing.live import Live
+from living import Live
 
 Object = dict[str, Any]
 

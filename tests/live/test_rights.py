@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from living import QUICK, Live
 
 from usher.app.process import ManagerProcess
 from usher.devcluster.kubectl import KubectlError
 from usher.kube import kubeconfig
 from usher.kube.config import User
 from usher.settings.loader import load_text
-from usher.testing.live import QUICK, Live
 
 RIGHTS = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
 

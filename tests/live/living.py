@@ -30,7 +30,7 @@ from usher.kube.resource import untyped
 from usher.settings.loader import load_text
 from usher.testing.waits import eventually
 
-CRDS = Path(__file__).parents[3] / "deploy" / "crds"
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 QUICK = (
     "election.leaseDuration=2s",
     "election.renewDeadline=1500ms",

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from living import QUICK, job, prepare
+
 from usher.app.resources import QUEUES
 from usher.devcluster import ControlPlane, Nodes
 from usher.devcluster.parts import Parts
@@ -23,7 +25,6 @@ from usher.kube.errors import KubeError
 from usher.kube.resource import untyped
 from usher.testing import eventually
 from usher.testing.auditor import Auditor
-from usher.testing.live import QUICK, job, prepare
 
 JOBS = untyped("batch", "v1", "jobs", "Job", namespaced=True)
 UNITS = untyped("scheduling.x-k8s.io", "v1alpha1", "queueunits", "QueueUnit", namespaced=True)
