@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n auto
 WAITING ?= 1000,10000,100000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup parts run test lint check fix bench faults clean
+.PHONY: help setup parts run test flow lint check fix bench faults clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -32,8 +32,11 @@ parts: $(STAMP) ## build the control plane's programs if the cache lacks them (a
 run: parts ## a control plane, Usher in it, three tenants and their jobs, until Ctrl-C
 	@$(BIN)/usher up --name run --manager --apply examples/tenants.yaml
 
-test: parts ## every test, those on the real control plane included
-	@$(PYTEST)
+test: parts ## every test, those on the real control plane included (but see flow)
+	@$(PYTEST) -m "not flow"
+
+flow: parts ## 500 jobs at a time through managers that are killed, frozen and cut off (minutes)
+	@$(BIN)/pytest -m flow
 
 lint: $(STAMP) ## style, types, import contracts; changes nothing
 	@$(BIN)/ruff check --quiet
@@ -42,7 +45,7 @@ lint: $(STAMP) ## style, types, import contracts; changes nothing
 	@$(BIN)/lint-imports --no-logo
 
 check: lint ## lint and the unit tests; changes nothing, needs no control plane
-	@$(PYTEST) -m "not controlplane"
+	@$(PYTEST) -m "not controlplane and not flow"
 
 fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs and CRDs that are made from code
 	@$(BIN)/ruff check --fix

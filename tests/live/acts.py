@@ -1,4 +1,4 @@
-"""What the tests of jobs do and look at, beside what `usher.testing.live` has."""
+"""What the tests of jobs do and look at, beside what `living` has."""
 
 from __future__ import annotations
 

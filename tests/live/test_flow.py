@@ -10,10 +10,14 @@ import time
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from flow import Flow, flowing, freeze, thaw
 from usher.devcluster.parts import Parts
 from usher.testing import eventually
 from usher.testing.proxy import CUT, LOSE_ANSWER, Answer, Fault, Passed, Proxy
+
+pytestmark = pytest.mark.flow
 
 OUTAGE_S = 20
 """Long enough for the lease to run out."""

@@ -53,6 +53,7 @@ RUN = pytest.StashKey[_Run]()
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare the place; nothing is started yet. Only the process that owns the run does this."""
     config.addinivalue_line("markers", "controlplane: needs the real control plane (added by its fixtures)")
+    config.addinivalue_line("markers", "flow: takes minutes; `make flow` runs it")
     if not hasattr(config, "workerinput"):
         directory = Path(tempfile.mkdtemp(prefix="usher-tests-"))
         os.mkfifo(directory / "leash")
