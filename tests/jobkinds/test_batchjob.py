@@ -39,7 +39,7 @@ USABLE: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {
 
 
 @pytest.mark.parametrize("what", USABLE)
-def test_it_can_use(what: str) -> None:
+def test_what_it_can_still_use(what: str) -> None:
     spec, status, usable, needed = USABLE[what]
     progress = KIND.progress(made(status, **spec))
     assert (progress.usable["main"], progress.needed["main"]) == (usable, needed)

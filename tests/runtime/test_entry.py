@@ -112,7 +112,7 @@ STEPS: dict[str, tuple[Callable[[], Entry], Step | None]] = {
 
 
 @pytest.mark.parametrize("what", STEPS)
-def test_next(what: str) -> None:
+def test_what_is_done_next(what: str) -> None:
     made, want = STEPS[what]
     assert next_step(made()) is want
 
@@ -179,7 +179,7 @@ HEARD: dict[str, tuple[Callable[[], Entry], list[ev.Event]]] = {
 
 
 @pytest.mark.parametrize("what", HEARD)
-def test_the_engine_hears(what: str) -> None:
+def test_what_the_engine_hears(what: str) -> None:
     made, want = HEARD[what]
     assert observe(made(), 0, SETTLE_MS) == want
 
@@ -219,7 +219,7 @@ OVER: dict[str, tuple[Callable[[], Entry], bool]] = {
 
 
 @pytest.mark.parametrize("what", OVER)
-def test_over(what: str) -> None:
+def test_when_it_has_stopped(what: str) -> None:
     made, want = OVER[what]
     assert (observe(made(), 0, SETTLE_MS) == [ev.UnitStopped("ns/job", 0)]) is want
 

@@ -129,7 +129,7 @@ FILLED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("what", FILLED)
-def test_a_limit_range_fills_in(what: str) -> None:
+def test_what_a_limit_range_fills_in(what: str) -> None:
     given, want = FILLED[what]
     assert completed(given, DEFAULTS, {})["spec"]["containers"][0]["resources"]["requests"] == want
 
