@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from client_subjects import IN_FLIGHT, SUBJECTS
+from client_subjects import IN_FLIGHT, PODS, SUBJECTS
 from provenance import provenance, record
 
 from usher.devcluster import ControlPlane, Nodes
@@ -72,14 +72,16 @@ async def one_turn(worker: Worker, operation: str, number: int, options: argpars
         case "list":
             return await worker.do(do="list", times=options.lists)
         case _:
-            return await worker.do(do="watch", count=options.writes * len(SUBJECTS))
+            return await worker.do(do="watch", count=options.writes * len(options.clients))
 
 
 async def measure(options: argparse.Namespace) -> dict[str, dict[str, list[dict[str, float]]]]:
     """All turns: by client, by operation, one entry per round. The first round warms up and is left out."""
-    turns: dict[str, dict[str, list[dict[str, float]]]] = {name: {each: [] for each in OPERATIONS} for name in SUBJECTS}
+    turns: dict[str, dict[str, list[dict[str, float]]]] = {
+        name: {each: [] for each in OPERATIONS} for name in options.clients
+    }
     async with ControlPlane(nodes=Nodes(count=0)) as plane:
-        workers = [await Worker.start(name, plane.kubeconfig) for name in SUBJECTS]
+        workers = [await Worker.start(name, plane.kubeconfig) for name in options.clients]
         order = random.Random(1)
         for number in range(options.rounds + 1):
             for operation in OPERATIONS:
@@ -87,7 +89,7 @@ async def measure(options: argparse.Namespace) -> dict[str, dict[str, list[dict[
                     turn = await one_turn(worker, operation, number, options)
                     if number:
                         turns[worker.name][operation].append(turn)
-            await plane.kubectl("delete", "pods", "--all", "--now", "--wait=true")
+            await plane.kubectl("delete", "--raw", f"{PODS}?gracePeriodSeconds=0")
         for worker in workers:
             await worker.stop()
     return turns
@@ -139,12 +141,13 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--writes", type=int, default=200, help="creates and patches per client and round")
     parser.add_argument("--lists", type=int, default=2)
+    parser.add_argument("--clients", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
     parser.add_argument("--no-record", action="store_true")
     options = parser.parse_args()
     origin = provenance()
     turns = await measure(options)
-    by_client = {name: {each: figures(turns[name][each]) for each in OPERATIONS} for name in SUBJECTS}
-    count = options.writes * len(SUBJECTS)
+    by_client = {name: {each: figures(turns[name][each]) for each in OPERATIONS} for name in options.clients}
+    count = options.writes * len(options.clients)
     result = {
         "what": "creates, status patches, listed objects and watch events per second, and the client's CPU for each",
         "how": f"{options.rounds} rounds after one to warm up, clients in turn and in changing order; {options.writes} "

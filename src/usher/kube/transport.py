@@ -9,26 +9,28 @@ server had closed while it was idle) is repeated, once.
 import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from usher.kube.errors import ConnectionLost, Timeout
 
 CONNECTIONS = 64
 CONNECT_S = 10.0
+TICKS = 5
+"""Turns of the loop in which sockets that were told to close do so, TLS and TCP: a loop that ends sooner leaks them."""
 KEEP_ALIVE_S = 60.0
 """Less than the 90 s after which API servers close an idle connection: we close first, no request meets the close."""
-BUFFER = 2**18
+BUFFER = 2**20
+"""How much may arrive before it is read: with less, a long answer is stopped and started again and again."""
 
 HeaderList = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A whole answer."""
 
     status: int
@@ -139,7 +141,6 @@ class AiohttpTransport:
             ssl=tls or True,
             server_hostname=self._server_name,
             proxy=self._proxy,
-            read_bufsize=BUFFER,
         )
         try:
             async with asyncio.timeout(timeout_s):
@@ -152,6 +153,8 @@ class AiohttpTransport:
         """Close every connection."""
         await self._session.close()
         await self._streams.close()
+        for _ in range(TICKS):
+            await asyncio.sleep(0)
 
     def _timeout(self, timeout_s: float) -> aiohttp.ClientTimeout:
         return self._timeouts.setdefault(
@@ -194,7 +197,7 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        read_bufsize=BUFFER,
         trust_env=False,
     )
     session._retry_connection = False  # see above; a test holds that nothing is sent twice
