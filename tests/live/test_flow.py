@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-
 from flow import Flow, flowing, freeze, thaw
+
 from usher.devcluster.parts import Parts
 from usher.testing import eventually
 from usher.testing.proxy import CUT, LOSE_ANSWER, Answer, Fault, Passed, Proxy
