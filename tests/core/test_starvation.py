@@ -238,3 +238,18 @@ def test_a_unit_that_waits_for_its_turn_to_have_room_kept_is_not_forgotten_when_
     play.delete("a/big1")
 
     assert play.nominated == ["a/big2"]
+
+
+def test_a_unit_that_gave_up_its_place_and_came_back_is_compared_with_itself() -> None:
+    """Its new group met the outdated place of its old one, with the same rank and ticket, and the engine stopped."""
+    play = Harness(*tenant("a"), *tenant("b"), *tenant("z", min={"cpu": 9}), cpu=10)
+    play.submit(unit("z/1", cpu=5, fixed=True))
+    play.submit(unit("a/1", cpu=6), unit("b/1", cpu=6))
+    play.submit(unit("z/2", cpu=1))
+    play.apply(unit("a/1", cpu=6, active=False))
+    play.apply(unit("a/1", cpu=6))
+
+    play.submit(unit("z/3", cpu=1))
+
+    assert play.running == ["z/1", "z/2", "z/3"]
+    assert play.waiting == ["a/1", "b/1"]

@@ -272,7 +272,7 @@ class Contest:
             bucket.closed_after = self._overtaking.passes
             return
         self._taken.append((bucket, place))
-        rank, _, group = place
+        rank, _, _, group = place
         unit = group.ranked
         assert unit is not None
         self._entries += 1

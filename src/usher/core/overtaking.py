@@ -135,7 +135,7 @@ class Overtaking:
         line.settle(unnoticed, len(bucket.groups))
         aside = []
         while (place := line.pop(unnoticed, below=last)) is not None:
-            if not self._compare(place[2], last):
+            if not self._compare(place[3], last):
                 aside.append(place)
         for place in aside:
             line.give_back(place)

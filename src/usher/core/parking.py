@@ -21,8 +21,11 @@ Rank = tuple[object, ...]
 """A place in the order between lanes; smaller goes first. No two units have the same."""
 Ranker = Callable[["Group"], Rank | None]
 """The rank of a group now; None: it has no place in this line."""
-Place = tuple[Rank, int, "Group"]
-"""A rank, and the ticket that the group had when it got this place; with another ticket it counts no more."""
+Place = tuple[Rank, int, int, "Group"]
+"""A rank, and the ticket that the group had when it got this place; with another ticket it counts no more.
+
+The third number tells an outdated place from that of another group which has the same first unit now.
+"""
 SLACK = 64
 """How many outdated places a line may have besides as many as it has groups."""
 STILL_OPEN = 1 << 62
@@ -31,10 +34,12 @@ STILL_OPEN = 1 << 62
 class Line:
     """Groups of one bucket by rank."""
 
-    __slots__ = ("_heap", "loose")
+    __slots__ = ("_given", "_heap", "loose")
 
     def __init__(self) -> None:
         self._heap: list[Place] = []
+        self._given = 0
+        """Counts the places that were given."""
         self.loose: dict[Group, None] = {}
         """Groups whose place must be found."""
 
@@ -42,12 +47,12 @@ class Line:
         """Find places for all that are loose; drop outdated ones when they are the most."""
         heap = self._heap
         if len(heap) > 2 * groups + SLACK:
-            heap[:] = [place for place in heap if place[2].ticket == place[1]]
+            heap[:] = [place for place in heap if place[3].ticket == place[1]]
             heapify(heap)
         for group in self.loose:
             rank = ranker(group)
             if rank is not None:
-                heappush(heap, (rank, group.ticket, group))
+                self._give(rank, group.ticket, group)
         self.loose.clear()
 
     def pop(self, ranker: Ranker, below: Rank | None = None) -> Place | None:
@@ -55,7 +60,7 @@ class Line:
         heap = self._heap
         while heap:
             place = heap[0]
-            rank, ticket, group = place
+            rank, ticket, _, group = place
             if below is not None and not rank < below:
                 return None
             heappop(heap)
@@ -64,12 +69,16 @@ class Line:
                 if now == rank:
                     return place
                 if now is not None:
-                    heappush(heap, (now, ticket, group))
+                    self._give(now, ticket, group)
         return None
+
+    def _give(self, rank: Rank, ticket: int, group: Group) -> None:
+        self._given += 1
+        heappush(self._heap, (rank, ticket, self._given, group))
 
     def give_back(self, place: Place) -> None:
         """It was taken out, and keeps its place."""
-        if place[2].ticket == place[1]:
+        if place[3].ticket == place[1]:
             heappush(self._heap, place)
 
 
