@@ -190,7 +190,8 @@ class Worker:
                 manager.answer(ev.Confirmed(command.key, command.generation))
                 if not isinstance(command, c.Reserve):
                     pods = sum(grant.count for grant in command.grants)
-                    self._tell(entry, Severity.NORMAL, "Admitted", f"May start with {pods} pod{'s' if pods != 1 else ''}.")
+                    many = "1 pod" if pods == 1 else f"{pods} pods"
+                    self._tell(entry, Severity.NORMAL, "Admitted", f"May start with {many}.")
             elif isinstance(command, c.Evict):
                 text = WORDS.get(command.cause, command.cause.value) + (f" for {command.by}" if command.by else "")
                 self._tell(entry, Severity.WARNING, "Evicted", f"{text}.")
