@@ -1,4 +1,4 @@
-"""Between a manager and the cluster: stop exactly before or after a write, or let writes fail."""
+"""Between a manager and the cluster: stop exactly before or after a write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from usher.app.cluster import LiveCluster
-from usher.runtime.port import Rejected
 
 Match = Callable[[str, dict[str, Any]], bool]
 
@@ -38,31 +37,6 @@ class StopAt:
                     await method(*args)
                 self.reached.set()
                 await asyncio.Event().wait()
-            return await method(*args)
-
-        return call
-
-
-class FailEvery:
-    """Every nth write fails, as a server that refuses it would let it fail."""
-
-    def __init__(self, nth: int) -> None:
-        self._nth, self._count = nth, 0
-        self._cluster: LiveCluster | None = None
-
-    def __call__(self, cluster: LiveCluster) -> FailEvery:
-        self._cluster = cluster
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._cluster, name)
-        if name == "tell":
-            return method
-
-        async def call(*args: Any) -> Any:
-            self._count += 1
-            if self._count % self._nth == 0:
-                return Rejected("InternalError", "a failure for the test")
             return await method(*args)
 
         return call
