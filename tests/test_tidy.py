@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,13 @@ def test_test_names_are_sentences() -> None:
     ]
 
     assert not terse
+
+
+def test_no_two_modules_of_tests_have_one_name() -> None:
+    """pytest imports them by their name alone: of two, one would not be collected."""
+    names = Counter(path.name for path in tracked("tests/*.py") if path.name != "conftest.py")
+
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_the_lock_names_public_hosts_only() -> None:

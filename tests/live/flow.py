@@ -81,7 +81,7 @@ class Flow:
             return 0
         return sum(each.get("status", {}).get("succeeded", 0) for each in jobs)
 
-    async def until_done(self, count: int, within: float = 300) -> None:
+    async def until_done(self, count: int, within: float = 900) -> None:
         async def all_done() -> bool:
             return await self.done() >= count
 

@@ -116,7 +116,7 @@ async def _done_in_part(flow: Flow, share: float) -> None:
     async def enough() -> bool:
         return await flow.done() >= share * COUNT
 
-    await eventually(enough, within=300, why=f"{share:.0%} of the jobs have ended")
+    await eventually(enough, within=900, why=f"{share:.0%} of the jobs have ended")
 
 
 async def _somebody_leads(flow: Flow, but_not: str) -> None:

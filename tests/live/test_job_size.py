@@ -42,6 +42,11 @@ async def test_a_job_starts_with_fewer_pods_and_gets_its_own_size_back(live: Liv
     assert await parallelism(live, "part") == 4
     assert paused["spec"]["podSets"][0]["count"] == 4
     await live.kubectl("delete", "job", "big")
+
+    async def gone() -> bool:
+        return not await live.pods("big") and await live.unit("big") is None
+
+    await live.wait("the room of big is free", gone)
     await suspend(live, "part", False)
     whole = await live.until("part", "Running")
     assert granted(whole) == 4
