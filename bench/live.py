@@ -26,12 +26,14 @@ from usher.devcluster import ControlPlane, Nodes
 from usher.jobkinds.batchjob import BatchJob
 from usher.kube import kubeconfig
 from usher.kube.client import Client
+from usher.kube.errors import NotFound
 from usher.kube.resource import untyped
 from usher.runtime.facts import Reading, decoded, draft
 from usher.runtime.objects import JobObject
 
 JOBS = untyped("batch", "v1", "jobs", "Job", namespaced=True)
 UNITS = untyped("scheduling.x-k8s.io", "v1alpha1", "queueunits", "QueueUnit", namespaced=True)
+LEASES = untyped("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 NAMESPACES = untyped("", "v1", "namespaces", "Namespace", namespaced=False)
 IN_FLIGHT = 16
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -157,10 +159,19 @@ class Bench:
         seconds = time.perf_counter() - began
         return {"jobs_per_s": count / seconds, "cpu_ms_per_job": 1000 * (manager.cpu_s() - cpu_s) / count}
 
+    async def epoch(self) -> int:
+        """The epoch that the fence around statuses asks for."""
+        try:
+            lease = await self.client.get(LEASES, "usher-manager", "usher-system")
+        except NotFound:
+            return 0
+        return int(lease["spec"]["leaseTransitions"])
+
     async def bare(self, count: int) -> dict[str, float]:
         """A loop that makes the same writes and decides nothing."""
         namespace, kind, reading = await self.namespace(), BatchJob(), Reading()
         slots = asyncio.Semaphore(IN_FLIGHT)
+        epoch = await self.epoch()
         began = time.perf_counter()
         resource = untyped("batch", "v1", "jobs", "Job", namespaced=True).typed(JobObject)
 
@@ -172,6 +183,7 @@ class Bench:
                 await self.client.create(UNITS, said.body, namespace)
                 status = {
                     "phase": "Dequeued",
+                    "epoch": epoch,
                     "quota": f"{namespace}/main",
                     "admissions": [{"name": "main", "replicas": 1}],
                     "conditions": [
