@@ -236,7 +236,7 @@ async def run(count: int, rounds: int, waiting: list[int]) -> dict[str, Any]:
             writes = await _whole_life(bench, plane, count)
             memory = await _memory(bench, plane, waiting)
     ratio = statistics.median(m["jobs_per_s"] / b["jobs_per_s"] for m, b in zip(managed, bare, strict=True))
-    return {"ratio": round(ratio, 3), "usher": managed, "bare": bare, "writes per job": writes, "memory": memory}
+    return {"ratio": round(ratio, 3), "managed": managed, "bare": bare, "writes per job": writes, "memory": memory}
 
 
 async def _whole_life(bench: Bench, plane: ControlPlane, count: int) -> dict[str, float]:
