@@ -30,6 +30,11 @@ ELASTIC: Final = f"{GROUP}/elastic"
 MAX_EXECUTION_TIME: Final = f"{GROUP}/max-exec-time-seconds"
 QUEUE_JOB: Final = f"{GROUP}/queue-job"
 """On a job that draws on the allocation of a QueueJob: its name."""
+MANAGED: Final = f"{GROUP}/managed"
+"""`true` on a namespace: every job that is created in it is queued. The doors put it on those jobs, too."""
+PAUSED: Final = f"{GROUP}/paused"
+"""On a job that its owner suspended while it ran: `true`, and `false` once he wants it to be queued again. The doors
+write it; who has none unsuspends the job."""
 
 QUEUE_KEYS: Final = (QUEUE_NAME, "koord-queue/queue-name", "kube-queue/queue-name", "kueue.x-k8s.io/queue-name")
 QUOTA_KEYS: Final = (QUOTA_NAME, "quota.scheduling.koordinator.sh/name")

@@ -27,6 +27,7 @@ from usher.settings.values import (
     NAMESPACE,
     NAMESPACES,
     OPTIONAL_NAMESPACE,
+    PATH,
     RATE,
     choice,
     duration,
@@ -249,6 +250,75 @@ class Server:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Admission:
+    """The doors: what the API server asks Usher, or decides by our policies, before it stores an object."""
+
+    mode: str = setting(
+        "auto",
+        "`auto`: policies of the API server decide what one object shows, where it has them (Kubernetes 1.36), and "
+        "Usher is asked for the rest; `webhook`: Usher is asked for everything; `off`: nothing is asked.",
+        choice("auto", "webhook", "off"),
+    )
+    address: str = setting("0.0.0.0", "The address to listen on for reviews.", ADDRESS)  # noqa: S104 - in a pod
+    port: int = setting(9443, "The port for reviews; 0: any that is free.", integer(0, 65535))
+    service: str = setting("usher-webhook", "The Service in `systemNamespace` that leads to this port.", LEASE_NAME)
+    host: str = setting(
+        "",
+        "Where Usher runs outside of the cluster: the name or address by which the API server reaches it; empty: by "
+        "the Service.",
+        IDENTITY,
+    )
+    account: str = setting("usher", "The manager's own service account: it is not asked about itself.", LEASE_NAME)
+    timeout_ms: int = setting(
+        5_000, "How long the API server waits for an answer; whole seconds, at most 30.", duration(1_000)
+    )
+    secret: str = setting(
+        "usher-webhook-tls", "The Secret in `systemNamespace` in which replicas share their certificates.", LEASE_NAME
+    )
+    certificate_dir: str = setting(
+        "",
+        "A folder with `tls.crt`, `tls.key` and `ca.crt` that somebody else renews (cert-manager); empty: Usher makes "
+        "its own.",
+        PATH,
+    )
+    certificate_lifetime_ms: int = setting(
+        90 * 86_400_000, "For how long a certificate that Usher makes is valid.", duration(1_000)
+    )
+    authority_lifetime_ms: int = setting(
+        3650 * 86_400_000, "For how long the authority that signs them is valid.", duration(1_000)
+    )
+    renew_before_ms: int = setting(
+        30 * 86_400_000, "Certificate and authority are renewed this long before they expire.", duration(100)
+    )
+    trust_delay_ms: int = setting(
+        10_000, "A certificate of a new authority is used this long after the API server was told of it.", duration()
+    )
+    look_interval_ms: int = setting(
+        10_000, "How often Secret, files and webhook configurations are looked at.", duration(100)
+    )
+
+    def conflicts(self) -> Conflicts:
+        found: Conflicts = []
+        if self.timeout_ms % 1000 or self.timeout_ms > 30_000:
+            found.append(("timeout_ms", f"{exact_text(self.timeout_ms)} is not in whole seconds up to 30s"))
+        if self.renew_before_ms >= self.certificate_lifetime_ms:
+            found.append(
+                (
+                    "renew_before_ms",
+                    f"must be shorter than certificateLifetime, {exact_text(self.certificate_lifetime_ms)}",
+                )
+            )
+        if self.certificate_lifetime_ms > self.authority_lifetime_ms:
+            found.append(
+                (
+                    "certificate_lifetime_ms",
+                    f"must not be longer than authorityLifetime, {exact_text(self.authority_lifetime_ms)}",
+                )
+            )
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Events:
     """Kubernetes Events about units and queues; under pressure they are dropped before anything else is late."""
 
@@ -275,6 +345,12 @@ class Log:
 class Settings:
     """The whole configuration."""
 
+    mode: str = setting(
+        "enforce",
+        "`audit`: decide and report, and hold nothing: no job, unit or pod is written, so that Usher can be tried on a "
+        "live cluster.",
+        choice("enforce", "audit"),
+    )
     system_namespace: str = setting(
         "usher-system", "Where Usher lives; Queues here are shared between namespaces.", NAMESPACE
     )
@@ -294,6 +370,7 @@ class Settings:
     writer: Writer = group(Writer, "Writes to the API server.")
     election: Election = group(Election, "One manager leads.")
     server: Server = group(Server, "Health and metrics over HTTP.")
+    admission: Admission = group(Admission, "The doors: admission.")
     events: Events = group(Events, "Kubernetes Events.")
     log: Log = group(Log, "What the process says.")
 

@@ -159,3 +159,4 @@ LEASE_NAME: Final = matching("name", _LEASE, "a name: lower-case letters, digits
 NAME: Final = matching("name", re.compile(r"\S+"), "a name")
 NAMES: Final = several(Value("names", NAME.read))
 IDENTITY: Final = matching("text", re.compile(r"\S{1,128}"), "at most 128 characters without spaces", empty=True)
+PATH: Final = matching("path", re.compile(r"\S+"), "a path", empty=True)
