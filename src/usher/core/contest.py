@@ -398,12 +398,15 @@ class Contest:
         return False
 
     def _limited(self, unit: UnitState) -> Blocked | None:
-        """What stops it besides amounts: its queue's number of units, or a plug-in."""
+        """What stops it besides amounts: the number of units of its queue or quotas, or a plug-in."""
         world, queue = self._world, unit.queue
         assert queue is not None
         limit = queue.spec.max_units
         if limit is not None and not unit.grants and queue.holding >= limit:
             return Blocked("MaxUnits", queue.spec.key, "", 1, queue.holding, 0, limit)
+        assert unit.leaf is not None
+        if not unit.grants and (crowded := world.ledger.crowded(unit.leaf)):
+            return crowded
         for plugin in world.plugins.filters:
             why = world.guard.call(plugin.name, "", plugin.refuse, unit.spec, unit.ask)
             if why:

@@ -105,6 +105,11 @@ def render(blocked: Blocked, who: str = "", grows: bool = False) -> str:
                 f"Queue {blocked.node} runs at most {blocked.limit} {_units(blocked.limit)} at a time, "
                 f"and {blocked.used} {'holds' if blocked.used == 1 else 'hold'} quota."
             )
+        if blocked.check == "MaxJobs":
+            return (
+                f"Quota {blocked.node} lets at most {blocked.limit} {_units(blocked.limit)} start at a time, "
+                f"and {blocked.used} {'holds' if blocked.used == 1 else 'hold'} it."
+            )
         return f"{blocked.detail[:1].upper()}{blocked.detail[1:]}."
     grows = grows and not who
     who = who or "It"
@@ -251,8 +256,10 @@ def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tupl
             return "Ask for less, or have the limit raised."
         case "Inactive":
             return "It takes part again when its owner activates it."
-        case "MaxUnits":
+        case "MaxUnits" | "MaxJobs":
             return "It starts when one of them ends."
+        case "RequestMissing":
+            return "Give every pod such a request."
         case "QueueStopped":
             return f"It {'grows' if unit.growable else 'goes on'} when the queue is resumed."
         case "Max" | "Capacity" | "Held" | "Guaranteed" if holders:

@@ -125,6 +125,8 @@ class Ledger:
         self.nodes: dict[str, Node] = {}
         self.problems: dict[str, str] = {}
         self.floors = False
+        self.counts = False
+        """Whether any node limits the number of its units."""
         self.released: dict[Node, None] = {}
 
     # -- the tree -------------------------------------------------------------------------------------------------
@@ -136,7 +138,8 @@ class Ledger:
         self.problems = {}
         for name in sorted(quotas):
             self._attach(name, quotas)
-        self.floors = any(not node.quota.lends and node.quota.min for node in self.nodes.values())
+        self.counts = any(node.quota.max_jobs is not None for node in self.nodes.values())
+        self.floors = any(node.quota.kept for node in self.nodes.values())
         self.released = {}
         if self.floors:
             self._keep_floors(self.root)
@@ -175,12 +178,19 @@ class Ledger:
             for resource, amount in child.kept.items():
                 node.kept_below[resource] = node.kept_below.get(resource, 0) + amount
         node.kept = dict(node.kept_below)
-        if not node.quota.lends:
-            for resource, amount in node.quota.min.items():
-                node.kept[resource] = max(node.kept.get(resource, 0), amount)
+        for resource, amount in node.quota.kept.items():
+            node.kept[resource] = max(node.kept.get(resource, 0), amount)
         node.floor = dict(node.kept)
 
     # -- checking -------------------------------------------------------------------------------------------------
+
+    def crowded(self, leaf: Node) -> Blocked | None:
+        """The lowest node that holds as many units as it may; None: there is room for one more."""
+        for node in leaf.path if self.counts else ():
+            most = node.quota.max_jobs
+            if most is not None and (there := _holding(node)) >= most:
+                return Blocked("MaxJobs", node.name, "", 1, there, 0, most)
+        return None
 
     def blocked(self, leaf: Node, ask: Amounts, fixed: bool = False) -> Blocked | None:
         """The lowest node that stops `ask` now, with the numbers; None: it fits."""
@@ -245,8 +255,7 @@ class Ledger:
                 now = self._kept_after(node, resource, gone)
                 total, rise = below.get(resource, (0, amount))
                 total = self._own_and_below(node, resource, gone) + rise
-                if not node.quota.lends:
-                    total = max(total, node.quota.min.get(resource, 0))
+                total = max(total, node.quota.kept.get(resource, 0))
                 level[resource] = (total, total - now)
             found.append(level)
             below = level
@@ -262,7 +271,7 @@ class Ledger:
         if resource not in node.held and not (gone and resource in node.leaving):
             return node.kept.get(resource, 0)
         total = self._own_and_below(node, resource, gone)
-        return total if node.quota.lends else max(total, node.quota.min.get(resource, 0))
+        return max(total, node.quota.kept.get(resource, 0))
 
     def _kept_from(self, leaf: Node, ask: Amounts) -> Blocked | None:
         for node, level in zip(leaf.path, self.withheld(leaf, ask, gone=False), strict=True):
@@ -278,8 +287,7 @@ class Ledger:
         for resource, amount in ask.items():
             total = amount
             for node in leaf.path:
-                if not node.quota.lends:
-                    total = max(total, node.quota.min.get(resource, 0))
+                total = max(total, node.quota.kept.get(resource, 0))
                 limit = node.limit.get(resource)
                 rise = total - node.floor.get(resource, 0)
                 if limit is not None and rise > 0 and total > limit:
@@ -324,7 +332,7 @@ class Ledger:
             for resource, change in delta.items():
                 below = node.kept_below.get(resource, 0) + change
                 node.kept_below[resource] = below
-                kept = below if node.quota.lends else max(below, node.quota.min.get(resource, 0))
+                kept = max(below, node.quota.kept.get(resource, 0))
                 moved = kept - node.kept.get(resource, 0)
                 if moved:
                     node.kept[resource] = kept
@@ -359,6 +367,11 @@ class Ledger:
 
     def unleave(self, leaf: Node, amounts: Amounts) -> None:
         _shift(leaf.path, "leaving", amounts, -1)
+
+
+def _holding(node: Node) -> int:
+    """How many units are charged here and below."""
+    return len(node.units) + sum(_holding(child) for child in node.children)
 
 
 def _spoken(node: Node, resource: str, gone: bool) -> int:

@@ -150,6 +150,21 @@ class Quota:
     lends: bool = True
     namespaces: frozenset[str] = frozenset()
     """Namespaces whose units are charged here when nothing names another quota."""
+    weights: Amounts = field(default_factory=dict)
+    """By resource, for share policies that divide each by itself; a resource that is missing here has `weight`."""
+    keeps: Amounts = field(default_factory=dict)
+    """The part of `min` that it does not lend, though it lends the rest."""
+    max_jobs: int | None = None
+    """How many units may hold quota here and below at a time."""
+    requires: frozenset[str] = frozenset()
+    """Resources that every pod must ask for."""
+    queue: str = ""
+    """The key of the queue of units that name none; empty: the shared queue of the quota's name."""
+
+    @property
+    def kept(self) -> Amounts:
+        """What it keeps for itself even while idle."""
+        return self.keeps if self.lends else self.min
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ class Sharer:
     """The larger of min(demand, `min`) and the sum of its children's guarantees, not yet scaled to the amount."""
     demand: Mapping[Signature, Amounts] = field(default_factory=dict)
     """By signature, and already cut to `max`."""
+    weights: Amounts = field(default_factory=dict)
+    """By resource, for policies that divide each by itself; a resource that is missing here has `weight`."""
 
 
 class SharePolicy(Protocol):

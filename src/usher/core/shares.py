@@ -47,6 +47,11 @@ class Shares:
     def policy(self) -> SharePolicy:
         return self._fallback if self._chosen.name in self._guard.disabled else self._chosen
 
+    @property
+    def _by_resource(self) -> bool:
+        """Whether the policy looks at each resource by itself: then `max` cuts each by itself, too."""
+        return bool(getattr(self.policy, "by_resource", False))
+
     def restart(self, amount: Amounts) -> None:
         """A new tree, or a new amount at the root: everything is computed again."""
         self._amount = amount
@@ -147,22 +152,24 @@ class Shares:
                     total[resource] += amount
             for resource, amount in child.sharer.guarantee.items():
                 guarantee[resource] = guarantee.get(resource, 0) + amount
+        if self._by_resource:
+            demand = {(resource,): {resource: amount} for resource, amount in _totals(demand).items() if amount}
         if quota.min:
             wanted = _totals(demand)
             for resource, amount in quota.min.items():
                 amount = min(amount, quota.max.get(resource, amount))
-                if not quota.lends and amount > wanted.get(resource, 0):
+                asked, kept = wanted.get(resource, 0), min(quota.kept.get(resource, 0), amount)
+                if kept > asked:
                     own = demand.setdefault((resource,), {resource: 0})
-                    own[resource] += amount - wanted.get(resource, 0)
-                elif quota.lends:
-                    amount = min(amount, wanted.get(resource, 0))
+                    own[resource] += kept - asked
+                amount = min(amount, max(asked, kept))
                 if amount > guarantee.get(resource, 0):
                     guarantee[resource] = amount
         if quota.max:
             _cap(demand, quota.max)
             for resource in guarantee.keys() & quota.max.keys():
                 guarantee[resource] = min(guarantee[resource], quota.max[resource])
-        return Sharer(node.name, quota.weight, quota.min, quota.max, quota.lends, guarantee, demand)
+        return Sharer(node.name, quota.weight, quota.min, quota.max, quota.lends, guarantee, demand, quota.weights)
 
     # -- downwards ------------------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ class World:
         namespace = unit.spec.namespace
         named, quota = self.names_of(unit)
         by_namespace = self.by_namespace.get(namespace, "")
-        queue = self.queue_of(namespace, named or quota or by_namespace)
+        queue = self.queue_of(namespace, named) if named else self._default_queue(namespace, quota or by_namespace)
         if queue is None:
             wanted = named or quota or by_namespace
             detail = f"queue {wanted} does not exist" if wanted else "it names no queue"
@@ -150,6 +150,13 @@ class World:
                 Blocked("QuotaNotLeaf", quota, detail=f"quota {quota} has quotas below it: name one of them"),
             )
         return queue, node, None
+
+    def _default_queue(self, namespace: str, quota: str) -> QueueState | None:
+        """The queue of units that name only a quota."""
+        found = self.quotas.get(quota)
+        if found is not None and found.queue:
+            return self.queues.get(found.queue)
+        return self.queue_of(namespace, quota)
 
     def stand_in(self, queue: QueueState) -> Node:
         """The node that stands for a queue whose units have no other purse."""
@@ -335,6 +342,10 @@ class World:
         if unit.phase is Phase.TIMEOUT_BACKOFF or unit.not_before_ms > self.now_ms:
             failed = "a failed start" if not unit.grants else "it was refused more pods"
             return Blocked("Backoff", detail=f"it waits after {failed}", limit=unit.not_before_ms)
+        for resource in sorted(unit.leaf.quota.requires):
+            if any(each.count and not each.request.get(resource) for each in unit.spec.pod_sets):
+                detail = f"quota {unit.leaf.name} lets no pod start that has no request for {resource}"
+                return Blocked("RequestMissing", unit.leaf.name, detail=detail)
         least = _sum(unit.charged, unit.ask_least)
         return self.ledger.never_fits(unit.leaf, least, not unit.spec.preemptible)
 

@@ -6,7 +6,8 @@
 3. What is left is divided among the needy by weight (largest remainder, ties by name). Whoever now has its demand
    gives back the surplus and leaves; the rest is divided again, until nothing is left or nobody is needy.
 
-So weight divides what is left *above* `min`, not the whole. A needy child of weight 0 stays at its `min`.
+So weight divides what is left *above* `min`, not the whole. A needy child of weight 0 stays at its `min`. Each
+resource may have a weight of its own (`weights`), as `shared-weight` of an ElasticQuota gives them.
 A resource that `max` does not name is not limited, as everywhere in Usher (Koordinator would hide it).
 """
 
@@ -25,19 +26,21 @@ class Koordinator:
     name = "koordinator"
     entitles = True
     claims_by_share = False
+    by_resource = True
+    """Demand comes resource by resource, each cut to its own `max`: a job that exceeds one still asks for the rest."""
 
     def split(self, amount: Amounts, sharers: Sequence[Sharer]) -> list[dict[str, int]]:
         """Deserved of each sharer, in the order given, with a key for each resource it asks for."""
         demands = [total_demand(sharer) for sharer in sharers]
         wanted = summed(demands)
-        if fits(wanted, amount) and all(sharer.weight for sharer in sharers):
+        if fits(wanted, amount) and all(sharer.weight and all(sharer.weights.values()) for sharer in sharers):
             return [dict(demand) for demand in demands]
         names = [sharer.name for sharer in sharers]
-        weights = [sharer.weight for sharer in sharers]
         deserved: list[dict[str, int]] = [{} for _ in sharers]
         for resource in wanted:
             there = amount.get(resource, 0)
             mins = _scaled_mins(resource, there, sharers)
+            weights = [sharer.weights.get(resource, sharer.weight) for sharer in sharers]
             requests = [demand.get(resource, 0) for demand in demands]
             for share, demand, runtime in zip(
                 deserved, demands, _runtime(there, names, weights, mins, requests), strict=True

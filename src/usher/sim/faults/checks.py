@@ -21,6 +21,7 @@ STRUCTURAL = frozenset(
         "QueueStopped",
         "NeverFits",
         "NotGuaranteed",
+        "RequestMissing",
     }
 )
 """Reasons for which a unit may wait for ever in a cluster where nothing runs."""
