@@ -205,7 +205,7 @@ class Contest:
                 with world.ledger.without_holds((unit, *later)):
                     blocked = world.ledger.blocked(unit.leaf, unit.ask, not unit.spec.preemptible)
             if blocked is None:
-                self._admit(unit, unit.target)
+                self._admit(unit)
                 continue
             unit.blocked = blocked
             if unit.nomination.claimed:
@@ -215,7 +215,7 @@ class Contest:
                 with world.ledger.without_holds((unit, *later)):
                     smaller = self._fits_smaller(unit)
                 if smaller:
-                    self._admit(unit, unit.target)
+                    self._admit(unit)
 
     # -- competing ------------------------------------------------------------------------------------------------
 
@@ -376,14 +376,14 @@ class Contest:
             blocked = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
             if blocked is None or self._overtaking.backfills(unit):
                 self._overtaking.note(group.lane, unit, rank)
-                self._admit(unit, unit.target)
+                self._admit(unit)
                 return True
             gaps: Gaps = []
             if blocked.check in NUMERIC and self._claims.takes_back(group, unit, blocked, gaps):
                 return True
             if self._fits_smaller(unit):
                 self._overtaking.note(group.lane, unit, rank)
-                self._admit(unit, unit.target)
+                self._admit(unit)
                 return True
             if self._claims.claims_part(group, unit, blocked, gaps):
                 return True
@@ -437,12 +437,12 @@ class Contest:
         else:
             group.park_at(ledger.root, resource, ANYTHING)
 
-    def _admit(self, unit: UnitState, counts: Mapping[str, int]) -> None:
+    def _admit(self, unit: UnitState) -> None:
         world = self._world
         protected_ms = 0
         if unit.nomination is not None and not unit.nomination.claimed:
             protected_ms = self._overtaking.reserve_after(unit) << min(unit.evictions, 16)
-        self._lifecycle.admit(unit, counts, protected_ms)
+        self._lifecycle.admit(unit, protected_ms)
         assert unit.leaf is not None
         for node in unit.leaf.path[:-1]:
             used, deserved = node.used, node.deserved

@@ -316,7 +316,8 @@ class Engine:
         unit.unready_ms = -1
         if unit.phase is Phase.DEQUEUED:
             self._lifecycle.running(unit)
-            self._world.replace[unit.key] = unit
+            if unit.spec.elastic:  # it may grow from now on
+                self._world.replace[unit.key] = unit
 
     def _on_unit_unready(self, event: ev.UnitUnready) -> None:
         unit, world = self._holding(event.key), self._world

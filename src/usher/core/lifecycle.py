@@ -32,13 +32,13 @@ class Lifecycle:
 
     # -- in -------------------------------------------------------------------------------------------------------
 
-    def admit(self, unit: UnitState, counts: Mapping[str, int], protected_ms: int) -> None:
-        """Charge and let start (or ask its checks); a unit that runs already grows."""
+    def admit(self, unit: UnitState, protected_ms: int) -> None:
+        """Charge what it asks for and let it start (or ask its checks); a unit that runs already grows."""
         world, leaf, queue = self._world, unit.leaf, unit.queue
         assert leaf is not None
         assert queue is not None
         grows = bool(unit.grants)
-        before = unit.grants
+        before, counts, asked = unit.grants, unit.target, dict(unit.ask)
         unit.spent_nomination = unit.nomination is not None
         if unit.nomination is not None:
             world.drop_nomination(unit, starts=True)
@@ -58,10 +58,9 @@ class Lifecycle:
         unit.admitted_ms = world.now_ms
         unit.protected_ms = world.now_ms + max(world.settings.protected_ms, protected_ms)
         unit.unready_ms = -1
-        world.take_hold(unit, leaf)
-        unit.checks = {
-            check.name: CheckState.PENDING for check in queue.spec.checks if check.applies_to(unit.spec.labels)
-        }
+        world.take_hold(unit, leaf, asked)
+        labels = unit.spec.labels
+        unit.checks = {each.name: CheckState.PENDING for each in queue.spec.checks if each.applies_to(labels)}
         if unit.checks:
             unit.phase = after(unit.phase, Cause.QUOTA_RESERVED)
             kept_ms, checks = self._protection(unit), tuple(unit.checks)
@@ -70,7 +69,7 @@ class Lifecycle:
         else:
             unit.phase = after(unit.phase, Cause.ADMITTED)
             self._start(unit)
-        world.place(unit)
+        world.demand_held(unit)
 
     def checks_ready(self, unit: UnitState) -> None:
         """Let a reserved unit start, if every check agrees."""
@@ -81,7 +80,6 @@ class Lifecycle:
         unit.admitted_ms = self._world.now_ms
         unit.assumed = True
         self._start(unit)
-        self._world.place(unit)
 
     def _start(self, unit: UnitState) -> None:
         world = self._world

@@ -49,18 +49,23 @@ class Ladder:
         self._fill()
 
     def _fill(self) -> None:
+        self._risen: dict[Node, None] = {}
+        """Looked at when somebody asks: many rise again and again before that."""
         self._heap = [(-self._value(node), node.name, node) for node in self._nodes]
         heapify(self._heap)
 
     def put(self, node: Node) -> None:
         """Its value has risen (a value that fell is found out by itself)."""
-        if len(self._heap) > 4 * len(self._nodes):
-            self._fill()
-        heappush(self._heap, (-self._value(node), node.name, node))
+        self._risen[node] = None
 
     def top(self, besides: Container[Node] = ()) -> tuple[int, Node] | None:
         """The highest that is not among these."""
+        if len(self._heap) + len(self._risen) > 4 * len(self._nodes):
+            self._fill()
         heap = self._heap
+        for node in self._risen:
+            heappush(heap, (-self._value(node), node.name, node))
+        self._risen.clear()
         aside = []
         found = None
         while heap:

@@ -50,6 +50,7 @@ class UnitState:
         "order",
         "overtaken_ms",
         "phase",
+        "placed",
         "protected_ms",
         "queue",
         "ran_ms",
@@ -76,6 +77,8 @@ class UnitState:
         self.leaf: Node | None = None
         """The node that is charged, or would be."""
         self.group: Group | None = None
+        self.placed = False
+        """It waits in its queue, or would if it could take part."""
         self.rank = spec.priority
         """Its priority, capped by its queue."""
         self.order: tuple[int | str, ...] = ()

@@ -21,7 +21,7 @@ from usher.core.phases import FINISHED, Phase
 from usher.core.plugins import Guard, Plugins, QueuePolicy
 from usher.core.reclaim import Ranking
 from usher.core.shares import Shares
-from usher.core.state import UnitState, amounts_of, between, full_counts, granted_amounts, least_counts
+from usher.core.state import UnitState, amounts_of, between, full_counts, least_counts
 
 
 class World:
@@ -188,8 +188,9 @@ class World:
             return
         waits = not unit.grants
         if not waits and not unit.growable:
-            self._demand(unit, unit.leaf, unit.charged)
+            self.demand_held(unit)
             return
+        unit.placed = True
         queue, problem = unit.queue, None
         if waits or queue is None:
             queue, leaf, problem = self.locate(unit)
@@ -246,6 +247,9 @@ class World:
         """Out of its queue; what it holds and asks for stays as it is."""
         if unit.nomination is not None:
             self.drop_nomination(unit)
+        if not unit.placed:
+            return
+        unit.placed = False
         self.leave_lane(unit)
         if unit.queue is not None:
             unit.queue.members.pop(unit.key, None)
@@ -290,11 +294,15 @@ class World:
         if unit.grants:
             first = next(name for name, count in unit.missing().items() if count > 0)
             unit.ask_least = amounts_of(spec.pod_sets, {first: 1})
-        else:
+        elif any(pods.min_count is not None for pods in spec.pod_sets):
             unit.ask_least = amounts_of(spec.pod_sets, least_counts(spec))
+        else:
+            self.aim(unit, full_counts(spec))
+            unit.ask_least = unit.ask  # one dict is enough: there may be a million units
+            return
         self.aim(unit, full_counts(spec))
         if unit.ask == unit.ask_least:
-            unit.ask_least = unit.ask  # one dict is enough: there may be a million units
+            unit.ask_least = unit.ask
         if unit.leaf is not None and unit.ask != unit.ask_least:
             leaf, fixed = unit.leaf, not spec.preemptible
             if self.ledger.never_fits(leaf, _sum(unit.charged, unit.ask), fixed) is not None:
@@ -303,12 +311,10 @@ class World:
     def aim(self, unit: UnitState, counts: Mapping[str, int]) -> None:
         """Let it ask for these counts beyond what it has."""
         unit.target = counts
-        whole = amounts_of(unit.spec.pod_sets, counts)
-        unit.ask = {
-            name: amount - unit.charged.get(name, 0)
-            for name, amount in whole.items()
-            if amount > unit.charged.get(name, 0)
-        }
+        whole, charged = amounts_of(unit.spec.pod_sets, counts), unit.charged
+        if charged:
+            whole = {name: more for name, amount in whole.items() if (more := amount - charged.get(name, 0)) > 0}
+        unit.ask = whole
 
     def aim_lower(self, unit: UnitState, allowed: Callable[[Amounts], bool]) -> bool:
         """Let it ask for the most that is allowed, between its least and what it asks for; False: nothing is."""
@@ -349,6 +355,10 @@ class World:
         least = _sum(unit.charged, unit.ask_least)
         return self.ledger.never_fits(unit.leaf, least, not unit.spec.preemptible)
 
+    def demand_held(self, unit: UnitState) -> None:
+        """It asks for nothing beyond what it holds."""
+        self._demand(unit, unit.leaf, unit.charged)
+
     def _demand(self, unit: UnitState, leaf: Node | None, amounts: Amounts) -> None:
         before = unit.demanded
         if before is not None:
@@ -365,13 +375,13 @@ class World:
 
     # -- holding --------------------------------------------------------------------------------------------------
 
-    def take_hold(self, unit: UnitState, leaf: Node) -> None:
+    def take_hold(self, unit: UnitState, leaf: Node, amounts: dict[str, int]) -> None:
         """Charge what was granted to a unit that held nothing."""
         unit.charged_to = leaf.name
         leaf.units[unit.key] = unit
         if unit.queue is not None:
             unit.queue.holding += 1
-        self._charge(unit, leaf, granted_amounts(unit.spec, unit.grants))
+        self._charge(unit, leaf, amounts)
         self.books.reserve(unit.spec, unit.charged)
 
     def charge_to(self, unit: UnitState, leaf: Node, amounts: dict[str, int]) -> None:
