@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from usher.jobkinds.base import Additions, BadJobError, Job
+from usher.jobkinds.additions import Additions
+from usher.jobkinds.base import BadJobError, Job
 from usher.jobkinds.batchjob import BatchJob
 from usher.jobkinds.registry import UnknownKindError, kinds_named
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from acts import activate, condition, granted, suspended, until_unit
-from living import KINDS, Live
+from acts import activate, condition, granted, suspended, until_unit, with_pod
+from living import KINDS, Live, job
 
 from usher.kube import kubeconfig
 from usher.kube.client import Client
@@ -32,11 +32,11 @@ def state(unit: dict[str, object], check: str) -> str:
     return next((each["state"] for each in status.get("admissionChecks", ()) if each["name"] == check), "")
 
 
-async def say(live: Live, job: str, check: str, answer: str, message: str = "") -> None:
+async def say(live: Live, name: str, check: str, answer: str, message: str = "", **more: object) -> None:
     """Answer as the controller of a check would: by server-side apply, under a name of its own."""
-    unit = await live.unit(job)
+    unit = await live.unit(name)
     assert unit is not None
-    entry = {"name": check, "state": answer, "message": message}
+    entry = {"name": check, "state": answer, "message": message, **more}
     body = {
         "apiVersion": unit["apiVersion"],
         "kind": "QueueUnit",
@@ -71,6 +71,63 @@ async def test_a_reserved_job_starts_when_every_check_is_ready(live: Live) -> No
     assert (await live.unit("asks") or {})["status"]["phase"] == "Reserved"
     await say(live, "asks", "data", "Ready")
     await live.until("asks", "Running")
+
+
+def updates(**said: object) -> list[dict[str, object]]:
+    return [{"name": "main", **said}]
+
+
+async def test_what_a_check_adds_is_on_the_pods_and_only_for_this_admission(live: Live) -> None:
+    await live.queue(admissionChecks=[{"name": "place"}])
+    await live.start()
+    await live.job("asks")
+    await live.until("asks", "Reserved")
+    spot = {"key": "spot", "operator": "Exists"}
+
+    await say(
+        live,
+        "asks",
+        "place",
+        "Ready",
+        podSetUpdates=updates(labels={"example.com/place": "here"}, nodeSelector={"place": "no"}, tolerations=[spot]),
+    )
+
+    await until_unit(live, "asks", "may start", lambda unit: unit["status"]["phase"] == "Dequeued")
+
+    async def has_pods() -> bool:
+        return bool(await live.pods("asks"))
+
+    await live.wait("its pod is there", has_pods)
+    (pod,) = await live.pods("asks")
+    assert pod["metadata"]["labels"]["example.com/place"] == "here"
+    assert pod["spec"]["nodeSelector"] == {"place": "no"}
+    assert spot in pod["spec"]["tolerations"]
+
+    await activate(live, "asks", False)
+    await live.until("asks", "Enqueued")
+    await activate(live, "asks", True)
+    await live.until("asks", "Reserved")
+    await say(live, "asks", "place", "Ready", podSetUpdates=updates(labels={"example.com/turn": "second"}))
+    await live.until("asks", "Running")
+    template = (await live.get("job", "asks"))["spec"]["template"]
+    assert template["metadata"]["labels"]["example.com/turn"] == "second"
+    assert "example.com/place" not in template["metadata"]["labels"], "that was for the first time"
+    assert "nodeSelector" not in template["spec"]
+    assert "tolerations" not in template["spec"]
+
+
+async def test_a_check_cannot_overrule_what_the_job_says(live: Live) -> None:
+    await live.queue(admissionChecks=[{"name": "place"}])
+    await live.start()
+    await live.admin.apply(with_pod(job("picky", live.namespace), nodeSelector={"disk": "ssd"}))
+    await live.until("picky", "Reserved")
+
+    await say(live, "picky", "place", "Ready", podSetUpdates=updates(nodeSelector={"disk": "hdd"}))
+
+    waiting = await live.until("picky", "Enqueued")
+    message = condition(waiting, "QuotaReserved")["message"]
+    assert "nodeSelector[disk] cannot be 'hdd': it is 'ssd' in the job" in message
+    assert await suspended(live, "picky")
 
 
 async def test_a_check_that_says_retry_or_rejected_gives_the_quota_back(live: Live) -> None:

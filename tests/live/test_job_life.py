@@ -176,6 +176,25 @@ async def test_a_job_may_be_deleted_at_any_moment(live: Live) -> None:
     await until_no_unit(live, "next")
 
 
+async def test_a_job_that_is_deleted_before_it_runs_gives_back(live: Live) -> None:
+    await live.queue(admissionChecks=[{"name": "never", "labelSelector": {"matchLabels": {"ask": "yes"}}}])
+    await live.start()
+    await live.admin.apply(with_pod(job("stray", live.namespace, cpu="3", pods=2), nodeSelector={"no": "where"}))
+    await live.until("stray", "Dequeued")
+    await live.job("next", cpu="3", pods=2, labels={"ask": "yes"})
+    await live.until("next", "Enqueued")
+
+    await live.kubectl("delete", "job", "stray", "--wait=false")
+    await until_no_unit(live, "stray")
+    await live.until("next", "Reserved")
+    await live.job("last", cpu="3", pods=2)
+    await live.until("last", "Enqueued")
+    await live.kubectl("delete", "job", "next", "--wait=false")
+
+    await until_no_unit(live, "next")
+    await live.until("last", "Running")
+
+
 async def test_pods_that_outlive_their_job_stay_charged(live: Live) -> None:
     await live.queue()
     await live.start()

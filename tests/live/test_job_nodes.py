@@ -85,11 +85,11 @@ async def no_other_nodes(live: Live) -> AsyncIterator[None]:
     await live.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
 
 
-@pytest.mark.usefixtures("no_other_nodes")
-async def test_pods_that_cannot_stop_give_back_when_their_node_is_gone(live: Live) -> None:
+async def one_that_cannot_stop(live: Live, *settings: str) -> None:
+    """A job that is taken back, whose pod stays Terminating on the node `lost`, and another that waits for its room."""
     await live.quota("only", max={"cpu": "4"})
     await live.queue(quota="only")
-    await live.start()
+    await live.start(*settings)
     await live.admin.apply(another_node("lost"))
     stops = {"sim.usher.dev/stops-in": "1h"}
     stuck = job("stuck", live.namespace, cpu="3", template_annotations=stops)
@@ -103,8 +103,45 @@ async def test_pods_that_cannot_stop_give_back_when_their_node_is_gone(live: Liv
     assert unit is not None
     assert granted(unit) == 1, "its pod may still run, for all that anybody knows"
 
+
+@pytest.mark.usefixtures("no_other_nodes")
+async def test_pods_that_cannot_stop_give_back_when_their_node_does_not_answer_for_long(live: Live) -> None:
+    await one_that_cannot_stop(live, "jobs.terminatingGrace=1s")
+
+    await live.patch("node", "lost", {"metadata": {"annotations": {"sim.usher.dev/silent": "true"}}})
+    await live.patch("node", "lost", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "status")
+
+    await live.until("stuck", "Enqueued")
+    await live.until("next", "Running")
+    assert len(await live.pods("stuck")) == 1, "it is still there"
+
+
+@pytest.mark.usefixtures("no_other_nodes")
+async def test_pods_that_cannot_stop_give_back_when_their_node_is_gone(live: Live) -> None:
+    await one_that_cannot_stop(live)
+
     await live.admin("delete", "node", "lost")
 
     await live.until("stuck", "Enqueued")
     await live.until("next", "Running")
     assert len(await live.pods("stuck")) == 1, "it is still there"
+
+
+@pytest.mark.usefixtures("no_other_nodes")
+async def test_a_node_that_comes_or_goes_changes_what_there_is(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    await live.job("most", cpu="3", pods=2)
+    await live.until("most", "Running")
+    await live.job("more", cpu="4")
+    waiting = await live.until("more", "Enqueued")
+    assert "2 of 8" in condition(waiting, "QuotaReserved")["message"]
+
+    await live.admin.apply(another_node("extra"))
+    await live.until("more", "Running")
+    await live.admin("delete", "node", "extra")
+    await live.job("late", cpu="1")
+
+    late = await live.until("late", "Enqueued")
+    assert "8" in condition(late, "QuotaReserved")["message"], "10 of 8 cores are promised"
+    assert (await live.unit("more") or {})["status"]["phase"] in ("Dequeued", "Running"), "nobody claims: nobody goes"

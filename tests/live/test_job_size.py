@@ -102,6 +102,33 @@ async def test_pods_that_end_give_back_before_their_job_does(live: Live) -> None
     assert len(await loose_pods(live, "long")) == 2
 
 
+async def test_a_job_with_more_to_do_than_runs_at_once_gives_back_only_at_its_end(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    await live.job("long", cpu="2", pods=3, completions=4)
+    await live.job("next", cpu="2", pods=2)
+    await live.until("long", "Running")
+    await live.until("next", "Enqueued")
+
+    async def ends(count: int) -> None:
+        for pod in (await loose_pods(live, "long"))[:count]:
+            status = {"phase": "Succeeded", "containerStatuses": None, "conditions": None}
+            await live.patch("pod", pod["metadata"]["name"], {"status": status}, "status")
+
+    async def replaced() -> bool:
+        return (await live.get("job", "long"))["status"].get("succeeded") == 1 and len(
+            await loose_pods(live, "long")
+        ) == 3
+
+    await ends(1)
+    await live.wait("a fourth pod has taken its place", replaced)
+    assert (await live.unit("next") or {})["status"]["phase"] == "Enqueued", "all three are still needed"
+    await ends(1)
+
+    await live.until("next", "Running")
+    assert len(await loose_pods(live, "long")) == 2
+
+
 async def test_an_elastic_job_grows_into_room_and_gives_it_back(live: Live) -> None:
     await live.quota("a")
     await live.quota("b")

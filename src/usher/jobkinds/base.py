@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from usher.jobkinds.additions import Additions
+
 Spec = Mapping[str, Any]
 Counts = Mapping[str, int]
 """Pods by pod set."""
@@ -40,17 +42,6 @@ class PodSetShape:
     count: int
     template: Mapping[str, Any]
     min_count: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Additions:
-    """What the pods of a released job get besides what their template says."""
-
-    annotations: Mapping[str, str]
-    gate: str = ""
-    """Our scheduling gate, which a template may still have from an earlier time."""
-    gated: bool = False
-    """Every pod waits at the gate until it is let in by itself, and the job keeps its own counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from usher.jobkinds.base import Additions, BadJobError, Counts, Job, PodSetShape, Progress
+from usher.jobkinds.additions import Additions, template_patch
+from usher.jobkinds.base import BadJobError, Counts, Job, PodSetShape, Progress
 
 MAIN: Final = "main"
 
@@ -36,15 +37,10 @@ class BatchJob:
         return {MAIN: self._at_once(job)}
 
     def release(self, job: Job, grants: Counts, additions: Additions) -> dict[str, Any]:
-        template: dict[str, Any] = {"metadata": {"annotations": dict(additions.annotations)}}
+        template = template_patch(job.spec.get("template") or {}, additions, MAIN)
         patch: dict[str, Any] = {"suspend": False, "template": template}
         granted = grants.get(MAIN, 0)
-        if additions.gate and additions.gated:
-            template["spec"] = {"schedulingGates": [*self._other_gates(job, additions.gate), {"name": additions.gate}]}
-            return patch
-        if additions.gate in self._gates(job):
-            template["spec"] = {"schedulingGates": self._other_gates(job, additions.gate)}
-        if granted != self._at_once(job):
+        if granted != self._at_once(job) and not (additions.gate and additions.gated):
             patch["parallelism"] = granted
         return patch
 
@@ -98,14 +94,6 @@ class BatchJob:
         if _condition(status, "Complete") == "True":
             return True
         return False if _condition(status, "Failed") == "True" else None
-
-    @staticmethod
-    def _gates(job: Job) -> list[str]:
-        gates = (job.spec.get("template") or {}).get("spec", {}).get("schedulingGates") or []
-        return [gate.get("name", "") for gate in gates]
-
-    def _other_gates(self, job: Job, ours: str) -> list[dict[str, Any]]:
-        return [{"name": name} for name in self._gates(job) if name != ours]
 
 
 def _condition(status: Mapping[str, Any], name: str) -> str:

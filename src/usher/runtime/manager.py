@@ -22,6 +22,7 @@ from usher.core.engine import Engine
 from usher.core.model import Grant, PodSet, Stored, Unit
 from usher.core.phases import FINISHED, Phase
 from usher.jobkinds.base import JobKind
+from usher.runtime.checks import heard
 from usher.runtime.entry import Entry, observe, unsettled
 from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, provisional, read_job, read_unit
 from usher.runtime.numbers import Numbers
@@ -319,7 +320,7 @@ class Manager:
         for answer in unit.status.admission_checks:
             if entry.answers.get(answer.name, answer.state) is not answer.state or answer.name not in entry.answers:
                 entry.answers[answer.name] = answer.state
-                self._events.append(ev.CheckAnswered(entry.key, answer.name, answer.state, answer.message))
+                self._events.append(heard(answer, unit, entry.job))
 
     def _without_unit(self, entry: Entry) -> None:
         """Its unit is gone, or is not made yet."""

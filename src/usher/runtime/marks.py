@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from usher.api import names
+from usher.jobkinds.additions import without_added
 
 UNIT_ANNOTATION: Final = f"{names.GROUP}/queue-unit"
 QUOTA_ANNOTATION: Final = f"{names.GROUP}/charged-quota"
@@ -25,7 +26,7 @@ OURS: Final = (UNIT_ANNOTATION, QUOTA_ANNOTATION)
 
 def without_ours(template: Mapping[str, Any]) -> dict[str, Any]:
     """A pod template without what was put there when its job was let in."""
-    clean = dict(template)
+    clean = without_added(template)
     meta = dict(clean.get("metadata") or {})
     annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in OURS}
     meta.pop("annotations", None)

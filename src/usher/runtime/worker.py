@@ -18,7 +18,8 @@ from usher.core import commands as c
 from usher.core import events as ev
 from usher.core.model import Stored
 from usher.core.phases import FINISHED, Cause, Phase
-from usher.jobkinds.base import Additions
+from usher.jobkinds.additions import Additions
+from usher.runtime.checks import added
 from usher.runtime.entry import Entry, Step, holds, limits, loose_pods, next_step, outdated, targets, wanted
 from usher.runtime.facts import Draft, JobFacts, UnitFacts, draft, read_job
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, QUOTA_ANNOTATION, REDUCED_ANNOTATION, UNIT_ANNOTATION
@@ -277,7 +278,7 @@ class Worker:
             assert unit is not None
             grants = {grant.pod_set: grant.count for grant in unit.stored.grants}
             marks = {UNIT_ANNOTATION: unit.name, QUOTA_ANNOTATION: unit.stored.quota}
-            patch = job.kind.release(decoded, grants, Additions(marks, GATE, unit.unit.elastic))
+            patch = job.kind.release(decoded, grants, Additions(marks, GATE, unit.unit.elastic, added(unit)))
             notes = {ADMISSION_ANNOTATION: unit.admission}
             fewer = [f"{name}={grants[name]}/{n}" for name, n in job.counts.items() if grants.get(name, n) < n]
             if fewer and not unit.unit.elastic:
