@@ -1,16 +1,17 @@
-"""Building the parts from the Go module proxy, once, into the cache.
+"""Building programs from the Go module proxy, once, into the cache: the parts of the control plane, and tools of tests.
 
 Safe when two builds start at once (a file lock; the second waits and finds the work done) and resumable: each program
 is built beside its place and renamed there, so what is present is whole, and a build that was stopped goes on with the
-next one. `find_parts` calls this when something is missing; `python -m usher.devcluster` does it ahead of time.
+next one. `find_parts` and `find_tool` call this when something is missing; `python -m usher.devcluster` ahead of time.
 """
 
 import fcntl
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from usher.devcluster.errors import DevClusterError
@@ -21,34 +22,51 @@ from usher.devcluster.toolchain import Go, find_go
 HEARTBEAT_SECONDS = 15.0
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """What is built: programs by name with their packages, the files that pin them, and how long it takes."""
+
+    what: str
+    pins: Mapping[str, bytes]
+    packages: Mapping[str, str]
+    ldflags: str
+    takes: str
+
+
 def build_parts(directory: Path, say: Say) -> None:
     """Leave every program of `PACKAGES` in `directory`; raises if one cannot be built."""
+    build(Recipe("the control plane", pins(), PACKAGES, ldflags(), "7 to 10 minutes"), directory, say)
+
+
+def build(recipe: Recipe, directory: Path, say: Say) -> None:
+    """Leave every program of a recipe in `directory`; raises if one cannot be built."""
     directory.mkdir(parents=True, exist_ok=True)
-    with _only_one(directory / ".lock", say):
-        missing = missing_in(directory)
+    with _only_one(directory / ".lock", recipe.what, say):
+        missing = missing_in(directory, recipe.packages)
         if not missing:
             return
         go = find_go(say)
         source = directory / "source"
         source.mkdir(exist_ok=True)
-        for name, content in pins().items():
+        for name, content in recipe.pins.items():
             (source / name).write_bytes(content)
         say(
-            f"Building the control plane with Go {go.version}: {', '.join(missing)}.\n"
-            f"Done once per version, 7 to 10 minutes on 2 idle cores; kept in {directory}"
+            f"Building {recipe.what} with Go {go.version}: {', '.join(missing)}.\n"
+            f"Done once per version, {recipe.takes} on 2 idle cores; kept in {directory}"
         )
         started = time.monotonic()
         for name in missing:
-            _build(go, name, directory, say)
+            _build(go, recipe, name, directory, say)
         go.forget_caches()
-        say(f"The control plane is built ({_since(started)}).")
+        say(f"{recipe.what.capitalize()} is built ({_since(started)}).")
 
 
-def _build(go: Go, name: str, directory: Path, say: Say) -> None:
+def _build(go: Go, recipe: Recipe, name: str, directory: Path, say: Say) -> None:
     log = directory / "build.log"
     output = directory / f".{name}-{os.getpid()}"
-    label = f"[{list(PACKAGES).index(name) + 1}/{len(PACKAGES)}] {name}"
-    arguments = ["build", "-mod=readonly", "-trimpath", "-ldflags", ldflags(), "-o", str(output), PACKAGES[name]]
+    packages = recipe.packages
+    label = f"[{list(packages).index(name) + 1}/{len(packages)}] {name}"
+    arguments = ["build", "-mod=readonly", "-trimpath", "-ldflags", recipe.ldflags, "-o", str(output), packages[name]]
     # The flags and workspace of whoever calls must not change what is built; their proxy settings must hold.
     settings = {
         "CGO_ENABLED": "0",
@@ -87,12 +105,12 @@ def _build(go: Go, name: str, directory: Path, say: Say) -> None:
 
 
 @contextmanager
-def _only_one(lock: Path, say: Say) -> Iterator[None]:
+def _only_one(lock: Path, what: str, say: Say) -> Iterator[None]:
     with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("Another build of the control plane is under way; waiting for it.")
+            say(f"Another build of {what} is under way; waiting for it.")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ class Plan:
     nodes: Nodes
     keep_data: bool = False
     leash: Path | None = None
+    extra_args: Mapping[str, Sequence[str]] | None = None
+    """Flags that components get besides their own, by name."""
 
 
 async def hold(plan: Plan, on_ready: Callable[[Cluster], Any]) -> None:
@@ -63,7 +65,9 @@ async def hold(plan: Plan, on_ready: Callable[[Cluster], Any]) -> None:
 
 
 async def _run(plan: Plan, on_ready: Callable[[Cluster], Any]) -> None:
-    control_plane = ControlPlane(nodes=plan.nodes, directory=plan.directory, keep_data=plan.keep_data)
+    control_plane = ControlPlane(
+        nodes=plan.nodes, directory=plan.directory, keep_data=plan.keep_data, extra_args=plan.extra_args
+    )
     try:
         await control_plane.start(on_locked=lambda: write_record(plan.directory, None))
         write_record(plan.directory, control_plane)
@@ -110,7 +114,7 @@ def main() -> None:
     """Hold what the argument says. Stdout tells the parent: closed empty when ready, or why not."""
     order = json.loads(sys.argv[1])
     leash = Path(order["leash"]) if order["leash"] else None
-    plan = Plan(Path(order["directory"]), Nodes(**order["nodes"]), order["keep_data"], leash)
+    plan = Plan(Path(order["directory"]), Nodes(**order["nodes"]), order["keep_data"], leash, order["extra_args"])
     ready = False
 
     def on_ready(_: Cluster) -> None:

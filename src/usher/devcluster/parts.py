@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -53,15 +53,15 @@ class Parts:
         return str(self.directory / name)
 
 
-def pins() -> dict[str, bytes]:
-    """The files that pin the parts, by name, as shipped in the package."""
-    folder = files("usher.devcluster") / "parts"
+def pins(of: str = "parts") -> dict[str, bytes]:
+    """The files that pin the parts (or a tool), by name, as shipped in the package."""
+    folder = files("usher.devcluster") / of
     return {name: (folder / name).read_bytes() for name in ("go.mod", "go.sum")}
 
 
-def version_of(module: str) -> str:
+def version_of(module: str, of: str = "parts") -> str:
     """The version that go.mod requires of a module, e.g. `v1.36.4` for `k8s.io/kubernetes`."""
-    found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", pins()["go.mod"].decode(), re.MULTILINE)
+    found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", pins(of)["go.mod"].decode(), re.MULTILINE)
     assert found, f"{module} is not pinned"
     return found[1]
 
@@ -78,11 +78,17 @@ def ldflags() -> str:
 
 def pinned_dir() -> Path:
     """Where the pinned set is, or will be once it is built."""
+    key = key_of("parts", [ldflags(), *PACKAGES])
+    return cache_dir() / "parts" / f"{version_of('k8s.io/kubernetes')}-{key}"
+
+
+def key_of(of: str, recipe: list[str]) -> str:
+    """What a place in the cache depends on, shortened: the pins, how they are built, and for which platform."""
     key = hashlib.sha256()
-    for name, content in sorted(pins().items()):
+    for name, content in sorted(pins(of).items()):
         key.update(f"{name} {len(content)}\n".encode() + content)
-    key.update("\n".join([ldflags(), *PACKAGES, sys.platform, platform.machine()]).encode())
-    return cache_dir() / "parts" / f"{version_of('k8s.io/kubernetes')}-{key.hexdigest()[:12]}"
+    key.update("\n".join([*recipe, sys.platform, platform.machine()]).encode())
+    return key.hexdigest()[:12]
 
 
 def find_parts(say: Say = say_on_stderr) -> Parts:
@@ -98,9 +104,9 @@ def find_parts(say: Say = say_on_stderr) -> Parts:
     return Parts(directory)
 
 
-def missing_in(directory: Path) -> list[str]:
+def missing_in(directory: Path, programs: Iterable[str] = PACKAGES) -> list[str]:
     """The programs that a directory lacks."""
-    return [name for name in PACKAGES if not os.access(directory / name, os.X_OK)]
+    return [name for name in programs if not os.access(directory / name, os.X_OK)]
 
 
 def _given(variable: str, directory: Path) -> Parts:
