@@ -32,7 +32,8 @@ parts: $(STAMP) ## build the control plane's programs if the cache lacks them (a
 run: parts ## a control plane, Usher in it, three tenants and their jobs, until Ctrl-C
 	@$(BIN)/usher up --name run --manager --apply examples/tenants.yaml
 
-test: parts ## every test, those on the real control plane included (but see flow)
+test: $(STAMP) ## every test, those on the real control plane included (but see flow)
+	@$(BIN)/python -m usher.devcluster helm >/dev/null
 	@$(PYTEST) -m "not flow"
 
 flow: parts ## 500 jobs at a time through managers that are killed, frozen and cut off (minutes)
@@ -52,6 +53,7 @@ fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs and CRD
 	@$(BIN)/ruff format
 	@$(BIN)/python docs/phases.py
 	@$(BIN)/python -m usher.api
+	@$(BIN)/python -m usher.install
 	@$(BIN)/python docs/settings.py
 
 bench: parts ## measure, and record the results in bench/results (WAITING=1000,… for other backlogs)

@@ -1,0 +1,102 @@
+"""What Usher has to do with in a cluster, counted before it goes: jobs that wait or run, and its own objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from usher.api.kinds import KINDS
+from usher.api.names import GROUP, VERSION
+from usher.jobkinds.base import Job, JobKind
+from usher.jobkinds.registry import BUILT_IN
+from usher.kube.client import Client
+from usher.kube.errors import NotFound
+from usher.kube.resource import Resource, untyped
+from usher.runtime.marks import GATE
+
+Object = dict[str, Any]
+PODS: Final = untyped("", "v1", "pods", "Pod", namespaced=True)
+UNITS: Final = untyped(GROUP, VERSION, "queueunits", "QueueUnit", namespaced=True)
+OVER: Final = ("Succeed", "Failed")
+
+
+@dataclass(frozen=True)
+class Held:
+    """A job that Usher keeps suspended, and its unit."""
+
+    kind: JobKind
+    job: Object
+    unit: Object
+
+    @property
+    def name(self) -> str:
+        return f"{self.job['metadata']['namespace']}/{self.job['metadata']['name']}"
+
+
+@dataclass
+class Census:
+    """What there is."""
+
+    held: list[Held] = field(default_factory=list)
+    running: int = 0
+    """Jobs with a unit that run."""
+    aside: int = 0
+    """Jobs with a unit that are suspended by somebody's will: their owner's, or an administrator's."""
+    gated: list[Object] = field(default_factory=list)
+    """Pods that wait at our gate."""
+    objects: dict[str, int] = field(default_factory=dict)
+    """Of each of our kinds, how many."""
+
+
+async def take_census(client: Client) -> Census:
+    """Look at everything of ours; a cluster without our kinds has nothing."""
+    found = Census()
+    for kind in KINDS.values():
+        resource = untyped(GROUP, VERSION, kind.plural, kind.kind, namespaced=kind.namespaced)
+        number = sum([1 async for _ in everything(client, resource)])
+        if number:
+            found.objects[kind.kind] = number
+    jobs = {
+        item["metadata"]["uid"]: (kind, item)
+        for kind in BUILT_IN
+        async for item in everything(client, untyped(kind.group, kind.version, kind.plural, kind.kind, namespaced=True))
+    }
+    async for unit in everything(client, UNITS):
+        kind_and_job = jobs.get(unit["spec"].get("consumerRef", {}).get("uid", ""))
+        if kind_and_job is not None:
+            _count(found, *kind_and_job, unit)
+    found.gated = [pod async for pod in everything(client, PODS) if _gated(pod)]
+    return found
+
+
+async def everything(client: Client, resource: Resource[Object]) -> AsyncIterator[Object]:
+    """All objects of a kind; none where there is no such kind."""
+    try:
+        async for page in client.pages(resource):
+            for item in page.items:
+                yield item
+    except NotFound:
+        return
+
+
+def as_job(item: Object) -> Job:
+    """As its kind wants it."""
+    meta = item["metadata"]
+    return Job(meta["namespace"], meta["name"], meta["uid"], item["spec"], item.get("status") or {})
+
+
+def _count(found: Census, kind: JobKind, item: Object, unit: Object) -> None:
+    job, status = as_job(item), unit.get("status", {})
+    if kind.progress(job).succeeded is not None or status.get("phase") in OVER:
+        return
+    if not kind.suspended(job):
+        found.running += 1
+    elif status.get("inactive") or unit["spec"].get("active") is False:
+        found.aside += 1
+    else:
+        found.held.append(Held(kind, item, unit))
+
+
+def _gated(pod: Object) -> bool:
+    return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())

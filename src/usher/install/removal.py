@@ -1,0 +1,168 @@
+"""Taking Usher out of a cluster, so that nothing is lost and nobody is surprised.
+
+The order is the point: the manager stops first (else it would hold again what is released), then the doors go (else
+they would refuse the release), then jobs are released if that was chosen, then the rest goes. Queues, quotas and units
+stay with their kinds unless those are to go as well. The namespace stays, and so does the anchor: see
+`usher.kube.fencing` for why an API server that has lost it may have to be restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from usher.install.applying import MANAGED_BY, InstallError, Say, installed
+from usher.install.census import PODS, UNITS, Held, as_job, take_census
+from usher.install.part import KEEP, NAME, PART_OF
+from usher.install.resources import CRDS, DEPLOYMENTS, DOORS
+from usher.install.whole import ANCHOR
+from usher.jobkinds.additions import Additions
+from usher.kube.client import Client, PatchKind, Propagation
+from usher.kube.errors import Conflict, NotFound
+from usher.kube.lease import LEASES, holder_of
+from usher.kube.resource import Resource, untyped
+from usher.runtime.marks import GATE
+
+FENCE: Final = "usher-unit-status"
+"""Made by the manager, so neither `usher install` nor Helm knows it."""
+SECRETS: Final = untyped("", "v1", "secrets", "Secret", namespaced=True)
+LEASE: Final = "usher-manager"
+STOP_S: Final = 120.0
+POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What was chosen."""
+
+    namespace: str
+    release: bool
+    kinds: bool = False
+    """The kinds go, with every object of them."""
+
+
+async def check_removable(client: Client, namespace: str) -> None:
+    """Raises InstallError where Helm must do it."""
+    try:
+        found = await client.get(DEPLOYMENTS, NAME, namespace)
+    except NotFound:
+        return
+    if found["metadata"].get("labels", {}).get(MANAGED_BY) == "Helm":
+        raise InstallError(
+            f"Usher in {namespace} is a release of Helm: run helm uninstall first. It leaves waiting jobs suspended; "
+            "`usher uninstall` after it releases them and removes what Helm does not know."
+        )
+
+
+async def uninstall(client: Client, removal: Removal, say: Say) -> None:
+    """Remove everything but what is to stay. Who waits is looked up when the manager has stopped: until then it may
+    start or hold others than before."""
+    await _stop(client, removal.namespace, say)
+    for resource in DOORS:
+        for name in await _ours(client, resource):
+            await _delete(client, resource, name, None, say)
+    if removal.release:
+        census = await take_census(client)
+        for held in census.held:
+            await _release(client, held, say)
+        for pod in census.gated:
+            await _open(client, pod, say)
+    for resource, item in reversed(await installed(client)):
+        meta = item["metadata"]
+        if KEEP.items() <= (meta.get("annotations") or {}).items() or resource.kind == "Namespace":
+            continue
+        await _delete(client, resource, meta["name"], meta.get("namespace"), say)
+    await _delete(client, LEASES, LEASE, removal.namespace, say)
+    if removal.kinds:
+        page = await client.list(CRDS, label_selector=f"{PART_OF}={NAME}")
+        for item in page.items:
+            await _delete(client, CRDS, item["metadata"]["name"], None, say)
+
+
+async def _stop(client: Client, namespace: str, say: Say) -> None:
+    """No manager writes any more when this returns."""
+    await _delete(client, DEPLOYMENTS, NAME, namespace, say)
+    label = f"app.kubernetes.io/name={NAME}"
+
+    async def gone() -> bool:
+        return not (await client.list(PODS, namespace, label_selector=label)).items
+
+    await _until(gone, f"its pods in {namespace} are still there")
+    seen: list[Any] = []
+
+    async def free() -> bool:
+        try:
+            lease = await client.get(LEASES, LEASE, namespace)
+        except NotFound:
+            return True
+        spec = lease.get("spec", {})
+        now = (spec.get("renewTime"), time.monotonic())
+        if not seen or seen[0][0] != now[0]:
+            seen[:] = [now]
+        return not holder_of(lease) or now[1] - seen[0][1] > (spec.get("leaseDurationSeconds") or 15)
+
+    await _until(free, "a manager outside the cluster still leads (see the Lease usher-manager): stop it first")
+
+
+async def _ours(client: Client, resource: Resource[Any]) -> list[str]:
+    """The names of what decides at the door, the fence included and the anchor not."""
+    try:
+        page = await client.list(resource)
+    except NotFound:
+        return []
+    found = []
+    for item in page.items:
+        meta = item["metadata"]
+        ours = meta.get("labels", {}).get(PART_OF) == NAME or meta["name"] == FENCE
+        if ours and meta["name"] != ANCHOR:
+            found.append(meta["name"])
+    return found
+
+
+async def _release(client: Client, held: Held, say: Say) -> None:
+    """Let a job run as its owner wrote it; its unit goes, so that a later Usher finds a job that just runs."""
+    kind, meta = held.kind, held.job["metadata"]
+    resource = untyped(kind.group, kind.version, kind.plural, kind.kind, namespaced=True)
+    job = as_job(held.job)
+    patch = kind.release(job, kind.counts(job), Additions({}, GATE, False))
+    patch.pop("template", None)
+    try:
+        await client.patch(resource, meta["name"], meta["namespace"], {"spec": patch})
+    except NotFound:
+        return
+    say(f"{held.name} released")
+    unit = held.unit["metadata"]
+    await _delete(client, UNITS, unit["name"], unit["namespace"], lambda _: None)
+
+
+async def _open(client: Client, pod: dict[str, Any], say: Say) -> None:
+    meta = pod["metadata"]
+    gates = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != GATE]
+    body = [
+        {"op": "test", "path": "/metadata/uid", "value": meta["uid"]},
+        {"op": "replace", "path": "/spec/schedulingGates", "value": gates},
+    ]
+    try:
+        await client.patch(PODS, meta["name"], meta["namespace"], body, kind=PatchKind.JSON)
+    except (NotFound, Conflict):
+        return
+    say(f"pod {meta['namespace']}/{meta['name']} let in")
+
+
+async def _delete(client: Client, resource: Resource[Any], name: str, namespace: str | None, say: Say) -> None:
+    try:
+        await client.delete(resource, name, namespace, propagation=Propagation.BACKGROUND)
+    except NotFound:
+        return
+    say(f"{resource.kind} {name} deleted")
+
+
+async def _until(check: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+    deadline = time.monotonic() + STOP_S
+    while not await check():
+        if time.monotonic() > deadline:
+            raise InstallError(f"After {STOP_S:.0f} s {otherwise}. Nothing else was removed.")
+        await asyncio.sleep(POLL_S)
