@@ -52,6 +52,23 @@ def entry(number: int, name: str, urgency: Urgency, kind: str | None) -> Entry:
     return Entry(delivery, number, lambda outcome: None, lambda error: None, 0.0)
 
 
+def test_what_nobody_waits_for_stays_while_it_may_not_go() -> None:
+    queue = Queue()
+    queue.add(entry(1, "a", Urgency.SPARE, None))
+    assert queue.take(spare=False) is None
+    queue.add(entry(2, "b", Urgency.COSMETIC, None))
+    queue.add(entry(3, "c", Urgency.SPARE, None))
+    queue.add(entry(4, "c", Urgency.URGENT, None))
+
+    taken = [lane.key[-1] for _ in range(2) if (lane := queue.take(spare=False)) is not None]
+
+    assert taken == ["c", "b"], "a write that somebody waits for lends its urgency to the one before it"
+    assert queue.take(spare=False) is None
+    last = queue.take()
+    assert last is not None
+    assert (last.key[-1], last.spare) == ("a", True)
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(

@@ -10,9 +10,11 @@ import pytest
 from made import KIND, QUEUE, READING, job, unit
 
 from usher.api.meta import ObjectMeta, OwnerReference
-from usher.runtime.facts import draft, provisional, read_pod, takes_part, unit_name
+from usher.api.queueunit import QueueUnit
+from usher.runtime.facts import JobFacts, draft, provisional, read_job, read_pod, takes_part, unit_name
 from usher.runtime.marks import GATE, UNIT_ANNOTATION, without_ours
-from usher.runtime.objects import PodObject, PodStatus
+from usher.runtime.objects import JobObject, PodObject, PodStatus
+from usher.runtime.reading_units import UnitReader
 from usher.runtime.templates import (
     ContainerDefaults,
     LimitRangeItem,
@@ -156,3 +158,51 @@ def test_of_several_limit_ranges_the_first_by_name_counts() -> None:
         ]
     )
     assert found == ContainerDefaults({"cpu": "2", "memory": "9Gi"}, {"cpu": "1", "memory": "9Gi"})
+
+
+def status_of(facts: JobFacts, **status: Any) -> JobObject:
+    """The same job a moment later, with another status."""
+    meta = msgspec.structs.replace(facts.found.metadata, resource_version="9", generation=4)
+    return msgspec.structs.replace(facts.found, metadata=meta, status=msgspec.Raw(msgspec.json.encode(status)))
+
+
+def test_a_job_whose_status_alone_has_changed_is_not_read_from_the_beginning() -> None:
+    first = read_job(KIND, status_of(job()), READING)
+    now = status_of(first, ready=2, active=2, startTime="2026-01-01T00:00:00Z")
+
+    again = read_job(KIND, now, READING, first)
+
+    assert again == read_job(KIND, now, READING)
+    assert again.digest is first.digest, "it was not computed anew"
+    assert again.progress.ready == {"main": 2}
+
+
+@pytest.mark.parametrize("what", ["generation", "labels", "annotations", "owner_references", "uid"])
+def test_what_a_job_says_is_read_again_when_it_may_have_changed(what: str) -> None:
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="x", uid="u", controller=True)
+    labels = {QUEUE: "main", f"{GROUP}/priority": "3"}
+    changed: dict[str, Any] = {"labels": labels, "annotations": {f"{GROUP}/priority": "3"}, "uid": "another"}
+    changed |= {"generation": 5, "owner_references": [owner]}
+    first = read_job(KIND, status_of(job()), READING)
+    found = status_of(first)
+    other = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, **{what: changed[what]}))
+
+    again = read_job(KIND, other, READING, first)
+
+    assert again == read_job(KIND, other, READING)
+    assert again.digest is not first.digest
+    assert read_job(KIND, status_of(first), replace(READING), first).digest is not first.digest, "read otherwise"
+
+
+def test_a_unit_that_comes_twice_is_read_once() -> None:
+    body = msgspec.json.encode(
+        {"metadata": {"name": "u", "namespace": "a", "uid": "1", "resourceVersion": "5"}, "spec": {}}
+    )
+    reader, found = UnitReader(), msgspec.json.decode(body, type=QueueUnit)
+
+    first = reader(found)
+
+    assert reader(msgspec.json.decode(body, type=QueueUnit)) is first
+    assert reader(found) is not first, "and then forgotten"
+    newer = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, resource_version="6"))
+    assert reader(newer).version == 6

@@ -109,9 +109,10 @@ class Engine:
 
     def _on_capacity_changed(self, event: ev.CapacityChanged) -> None:
         world = self._world
-        world.capacity = dict(event.amounts)
-        world.capacity_shared = dict(event.amounts if event.shared is None else event.shared)
-        world.relay = True
+        shared = event.amounts if event.shared is None else event.shared
+        if world.capacity != event.amounts or world.capacity_shared != shared:
+            world.capacity, world.capacity_shared = dict(event.amounts), dict(shared)
+            world.relay = True
 
     def _on_queue_changed(self, event: ev.QueueChanged) -> None:
         world, spec = self._world, event.queue

@@ -5,9 +5,10 @@
     match outcome: ...
 
 The rules: at most `concurrency` requests at once, one per object; writes to one object in the order they were given;
-the urgent before the cosmetic; a newer write replaces an older one of its kind that still waits; the fence is asked
-right before each send. A server that says "too many requests" is heard by all: nothing is sent for as long as it
-wishes, and fewer at once afterwards. Nothing here raises for what a server may answer: outcomes are values (`writes`).
+the urgent before the cosmetic, and what nobody waits for (`SPARE`) one at a time; a newer write replaces an older one
+of its kind that still waits; the fence is asked right before each send. A server that says "too many requests" is heard
+by all: nothing is sent for as long as it wishes, and fewer at once afterwards. Nothing here raises for what a server
+may answer: outcomes are values (`writes`).
 
 Whoever wants a change calls `submit`, from the event loop's thread. `counters` are plain ints for a collector.
 """
@@ -28,6 +29,9 @@ from usher.kube.writer_queue import Entry, Lane, Queue
 from usher.kube.writes import Dropped, Fenced, GaveUp, Outcome, Refused, Stopped, Superseded, Urgency, Verb, Write
 
 T = TypeVar("T")
+
+SPARE_AT_ONCE = 1
+"""A server that is busy with what matters is not made slower by what does not."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Writer:
         self.counters = Counters()
         self.settings = settings or WriterSettings()
         self.in_flight = 0
+        self._spare = 0
         self._client = client
         self._fence = fence
         self._refused_by_fence = refused_by_fence
@@ -179,8 +184,12 @@ class Writer:
             if self._pumping is None:
                 self._pumping = asyncio.get_running_loop().call_later(quiet_s, self._pump_again)
             return
-        while self.in_flight < self.allowance and (lane := self._queue.take()) is not None:
+        while self.in_flight < self.allowance:
+            lane = self._queue.take(spare=self._spare < SPARE_AT_ONCE)
+            if lane is None:
+                break
             self.in_flight += 1
+            self._spare += lane.spare
             task = asyncio.get_running_loop().create_task(self._try(lane))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -199,6 +208,7 @@ class Writer:
             result = error
         finally:
             self.in_flight -= 1
+            self._spare -= lane.spare
         try:
             if isinstance(result, Again):
                 self._again(lane, result)

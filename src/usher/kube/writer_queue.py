@@ -44,6 +44,8 @@ class Lane:
     key: Key
     entries: deque[Entry] = field(default_factory=deque)
     busy: bool = False
+    spare: bool = False
+    """What is under way is nothing that anybody waits for."""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -91,13 +93,17 @@ class Queue:
             self._offer(lane)
         return replaced
 
-    def take(self) -> Lane | None:
-        """The next lane whose turn it is, now busy."""
+    def take(self, *, spare: bool = True) -> Lane | None:
+        """The next lane whose turn it is, now busy; without `spare`, none whose writes nobody waits for."""
         while self._ready:
-            urgency, number, lane = heappop(self._ready)
+            urgency, number, lane = self._ready[0]
             if lane.busy or not lane.entries or lane.rank != (urgency, number):
-                continue  # it was offered again since, or went
-            lane.busy = True
+                heappop(self._ready)  # it was offered again since, or went
+                continue
+            if urgency == Urgency.SPARE and not spare:
+                return None
+            heappop(self._ready)
+            lane.busy, lane.spare = True, urgency == Urgency.SPARE
             if lane.entries[0].waits:
                 self._waits_no_more(lane.entries[0])
             return lane

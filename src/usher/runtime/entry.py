@@ -96,6 +96,8 @@ class Entry:
     refresh: bool = False
     """What its status shows is to be brought up to date."""
     written_ms: int = 0
+    outdated: bool = False
+    """Its pods took something else than its status said when that was last compared."""
     """When its status was last written."""
     queue: str = ""
     """The Queue that it was last seen in."""

@@ -7,7 +7,7 @@ a `Reading`. A job that cannot be read gives a `Draft` with a problem, never an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from usher.runtime.marks import (
     without_ours,
 )
 from usher.runtime.objects import JobObject, PodObject
+from usher.runtime.said import Said
 from usher.runtime.templates import ContainerDefaults, completed
 
 _NAME_MAX: Final = 253
@@ -92,6 +93,8 @@ class JobFacts:
     """Of what its unit should say; None: it does not take part."""
     problem: str = ""
     """Something in it cannot be read; with an empty digest, so much that it has no unit."""
+    reading: Reading | None = None
+    """By which it was read."""
 
     @property
     def admission(self) -> str:
@@ -204,9 +207,16 @@ def decoded(found: JobObject) -> Job:
     )
 
 
-def read_job(kind: JobKind, found: JobObject, reading: Reading) -> JobFacts:
-    """Everything the loop asks about a job, from one look at it."""
+def read_job(kind: JobKind, found: JobObject, reading: Reading, before: JobFacts | None = None) -> JobFacts:
+    """Everything the loop asks about a job, from one look at it; of `before`, what cannot have changed since."""
     job = decoded(found)
+    if before is not None and before.reading is reading and _says_the_same(before.found, found):
+        return replace(
+            before,
+            found=found,
+            version=version_of(found.metadata.resource_version),
+            progress=kind.progress(job),
+        )
     said = draft(kind, job, found, reading)
     return JobFacts(
         kind=kind,
@@ -218,6 +228,19 @@ def read_job(kind: JobKind, found: JobObject, reading: Reading) -> JobFacts:
         progress=kind.progress(job),
         digest=None if said is None else said.digest,
         problem="" if said is None else said.problem,
+        reading=reading,
+    )
+
+
+def _says_the_same(before: JobObject, after: JobObject) -> bool:
+    """Whether everything but its status is the same: the generation counts changes of the spec."""
+    old, new = before.metadata, after.metadata
+    return (
+        old.uid == new.uid
+        and 0 < old.generation == new.generation
+        and old.labels == new.labels
+        and old.annotations == new.annotations
+        and old.owner_references == new.owner_references
     )
 
 
@@ -231,7 +254,7 @@ def takes_part(found: JobObject, reading: Reading) -> bool:
 
 def draft(kind: JobKind, job: Job, found: JobObject, reading: Reading) -> Draft | None:
     """What the unit of a job should say; None if it does not take part."""
-    keys, said = reading.keys, _Said(job)
+    keys, said = reading.keys, Said(job)
     queue, quota = said.first(keys.queue), said.first(keys.quota)
     if not queue and not quota and job.namespace not in reading.managed:
         return None
@@ -283,7 +306,7 @@ def _owned(found: JobObject, reading: Reading) -> bool:
     return False
 
 
-def _unit_spec(kind: JobKind, job: Job, said: _Said, reading: Reading) -> dict[str, Any]:
+def _unit_spec(kind: JobKind, job: Job, said: Said, reading: Reading) -> dict[str, Any]:
     keys = reading.keys
     shapes = kind.pod_sets(job)
     least = said.number(keys.min_count)
@@ -309,7 +332,7 @@ def _unit_spec(kind: JobKind, job: Job, said: _Said, reading: Reading) -> dict[s
     }
 
 
-def _priority(said: _Said, pod_sets: list[dict[str, Any]], reading: Reading) -> tuple[int, str]:
+def _priority(said: Said, pod_sets: list[dict[str, Any]], reading: Reading) -> tuple[int, str]:
     """Of the label, the first template, its class, or the default class: the first that says one."""
     number = said.number(reading.keys.priority, low=-(2**31))
     pod = (pod_sets[0]["template"].get("spec") or {}) if pod_sets else {}
@@ -321,39 +344,6 @@ def _priority(said: _Said, pod_sets: list[dict[str, Any]], reading: Reading) -> 
     if name:
         return reading.classes.get(name, 0), name
     return reading.default_class[1], reading.default_class[0]
-
-
-class _Said:
-    """What labels and annotations say; what cannot be read is remembered as a problem and left out."""
-
-    def __init__(self, job: Job) -> None:
-        self._labels, self._annotations = job.labels, job.annotations
-        self._problems: list[str] = []
-
-    def first(self, keys: Sequence[str]) -> str:
-        return next((found for key in keys if (found := self._labels.get(key) or self._annotations.get(key))), "")
-
-    def number(self, keys: Sequence[str], low: int = 0) -> int | None:
-        text = self.first(keys)
-        if not text:
-            return None
-        try:
-            number = int(text)
-        except ValueError:
-            number = low - 1
-        if not low <= number <= 2**31 - 1:
-            self._problems.append(f"{keys[0]}: {text!r} is not a whole number of at least {low}")
-            return None
-        return number
-
-    def flag(self, keys: Sequence[str], default: bool) -> bool:
-        text = self.first(keys)
-        if text not in ("", "true", "false"):
-            self._problems.append(f"{keys[0]}: {text!r} is neither true nor false")
-        return default if text not in ("true", "false") else text == "true"
-
-    def problem(self) -> str:
-        return "; ".join(self._problems)
 
 
 def _digest(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bytes:

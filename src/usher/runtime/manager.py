@@ -24,7 +24,7 @@ from usher.core.phases import FINISHED, Phase
 from usher.jobkinds.base import JobKind
 from usher.runtime.checks import heard
 from usher.runtime.entry import Entry, observe, unsettled
-from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, provisional, read_job, read_unit
+from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, provisional, read_job, read_unit, version_of
 from usher.runtime.numbers import Numbers
 from usher.runtime.objects import JobObject
 from usher.runtime.port import Cluster
@@ -63,8 +63,10 @@ class Manager:
         clock_ms: Callable[[], int],
         settings: ManagerSettings | None = None,
         numbers: Numbers | None = None,
+        read_unit: Callable[[QueueUnit], UnitFacts] = read_unit,
     ) -> None:
         self.engine = engine
+        self.read_unit = read_unit
         self.cluster = cluster
         self.epoch = epoch
         self.clock_ms = clock_ms
@@ -91,7 +93,11 @@ class Manager:
     # -- seeing -------------------------------------------------------------------------------------------------------
 
     def see_job(self, kind: JobKind, found: JobObject, gone: bool = False) -> None:
-        self.take_job(read_job(kind, found, self.reading), gone)
+        entry = self._by_job.get(found.metadata.uid)
+        before = entry.job if entry is not None else None
+        if before is not None and not gone and version_of(found.metadata.resource_version) <= before.version:
+            return  # what came of a write of ours, and is known
+        self.take_job(read_job(kind, found, self.reading, before), gone)
 
     def take_job(self, facts: JobFacts, gone: bool = False) -> None:
         """A job as it is now, whoever read or wrote it; one that is older than what is known changes nothing."""
@@ -459,7 +465,7 @@ class Manager:
 
     def take_unit(self, entry: Entry, found: QueueUnit) -> None:
         """A unit as a write has left it."""
-        self.see_unit(read_unit(found))
+        self.see_unit(self.read_unit(found))
 
 
 def _older(facts: UnitFacts, known: UnitFacts | None) -> bool:

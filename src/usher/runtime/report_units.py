@@ -61,7 +61,8 @@ class UnitReporter:
         if now_ms < entry.written_ms + settings.unit_interval_ms:
             return False
         if unit.stored.grants:
-            return with_report(unit.status, entry.alive()) is not unit.status
+            before, entry.outdated = entry.outdated, with_report(unit.status, entry.alive()) is not unit.status
+            return before and entry.outdated  # what ends, starts or shrinks just now is written for that anyway
         return self._waits_otherwise(entry.key, unit)
 
     def _waits_otherwise(self, key: str, unit: UnitFacts) -> bool:

@@ -298,7 +298,7 @@ class Worker:
         return outcome
 
     def _took(self, found: JobObject, job: JobFacts) -> None:
-        self._manager.take_job(read_job(job.kind, found, self._manager.reading))
+        self._manager.take_job(read_job(job.kind, found, self._manager.reading, job))
 
     async def _change_pod(self, entry: Entry, step: Step) -> Outcome[Any]:
         most, loose = targets(entry), loose_pods(entry)
