@@ -9,8 +9,9 @@ from clients import MAPS, QUICK, agrees, config_map, connected, following, watch
 from usher.devcluster import Kubectl
 from usher.devcluster.clusters import Cluster
 from usher.kube import Client
+from usher.kube.carrying import HeaderList, Stream
 from usher.kube.errors import ServerError
-from usher.kube.transport import AiohttpTransport, HeaderList, Stream
+from usher.kube.transport import AiohttpTransport
 from usher.testing.proxy import CUT, LOSE_ANSWER, Answer, Fault, Passed, Proxy
 
 NAMES = [f"n{number}" for number in range(8)]

@@ -6,7 +6,7 @@ import ssl
 import time
 from typing import Final
 
-from usher.kube.transport import Answer, HeaderList, Stream, Transport
+from usher.kube.carrying import Answer, HeaderList, Stream, Transport
 from usher.runtime.numbers import Numbers
 
 WATCH: Final = "WATCH"

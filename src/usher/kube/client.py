@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from usher.kube.carrying import Answer, HeaderList, Stream, Transport
 from usher.kube.config import Config
 from usher.kube.credentials import Credentials, Identity
 from usher.kube.errors import from_answer
 from usher.kube.resource import Resource
-from usher.kube.transport import AiohttpTransport, Answer, HeaderList, Stream, Transport
 from usher.kube.watching import Watch
 from usher.kube.wire import Page, encode
 
@@ -62,9 +62,7 @@ class Client:
         self.config = config
         self.field_manager = field_manager
         self._credentials = Credentials(config)
-        self._transport = transport or AiohttpTransport(
-            config.server, server_name=config.server_name, proxy_url=config.proxy_url
-        )
+        self._transport = transport or _usual(config)
         self._timeout_s = timeout_s
         self._base: tuple[tuple[str, str], ...] = (*BULK.items(), ("User-Agent", user_agent))
         self._manager = urlencode({"fieldManager": field_manager})
@@ -267,6 +265,10 @@ class Client:
         sent = None if body is None else encode(body)
         return (await self._send(method, path, sent, content_type if sent is not None else None, extra)).body
 
+    async def stream(self, path: str) -> Stream:
+        """Any GET whose answer goes on, e.g. the log of a pod; `path` is sent as it is. Close it."""
+        return await self._stream(path)
+
     def _changing(self, path: str, *, dry_run: bool, field_manager: str | None = None, force: bool = False) -> str:
         manager = self._manager if field_manager is None else urlencode({"fieldManager": field_manager})
         return f"{path}?{manager}{'&force=true' if force else ''}{'&dryRun=All' if dry_run else ''}"
@@ -321,6 +323,13 @@ class Client:
             kind = (("Content-Type", content_type),) if content_type else ()
             headers = self._headers[content_type] = (*self._base, *kind, *identity.headers)
         return headers
+
+
+def _usual(config: Config) -> Transport:
+    """aiohttp takes longer to import than a command may take to start: who brings a transport does not pay for it."""
+    from usher.kube.transport import AiohttpTransport
+
+    return AiohttpTransport(config.server, server_name=config.server_name, proxy_url=config.proxy_url)
 
 
 async def _chunks(stream: Stream) -> AsyncIterator[bytes]:

@@ -25,9 +25,14 @@ EXTENSION = "client.authentication.k8s.io/exec"
 
 
 def load(
-    path: Path | str | None = None, *, context: str | None = None, environ: Mapping[str, str] | None = None
+    path: Path | str | None = None,
+    *,
+    context: str | None = None,
+    cluster: str | None = None,
+    user: str | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """The configuration to use, of a context or of the current one."""
+    """The configuration to use, of a context or of the current one, with another cluster or user if these are named."""
     environ = os.environ if environ is None else environ
     paths = [Path(path)] if path else _listed(environ)
     files = [_read(each) for each in paths if path or each.exists()]
@@ -36,7 +41,7 @@ def load(
             return incluster.load(environ)
         looked = ", ".join(str(each) for each in paths)
         raise ConfigError(f"There is no kubeconfig ({looked}), and this is not a pod. Set KUBECONFIG, or name a file.")
-    return _config(files, context)
+    return _config(files, context, cluster, user)
 
 
 def _listed(environ: Mapping[str, str]) -> list[Path]:
@@ -129,7 +134,7 @@ def _read(path: Path) -> _Part:
     return _Part(path, "", data)
 
 
-def _config(files: list[_Part], context_name: str | None) -> Config:
+def _config(files: list[_Part], context_name: str | None, cluster_name: str | None, user_name: str | None) -> Config:
     named = {kind: _named(files, kind) for kind in KINDS}
     current = context_name or next((text for file in files if (text := file.text("current-context"))), "")
     where = ", ".join(str(file.file) for file in files)
@@ -137,9 +142,11 @@ def _config(files: list[_Part], context_name: str | None) -> Config:
         have = ", ".join(sorted(named["contexts"])) or "none"
         raise ConfigError(f"{where}: current-context is not set. Contexts there are: {have}")
     context = _find(named["contexts"], current, "contexts", f"{where}: context")
-    cluster = _find(named["clusters"], context.text("cluster"), "clusters", context.at("cluster"))
-    user_name = context.text("user")
-    user = _find(named["users"], user_name, "users", context.at("user")) if user_name else None
+    at = f"{where}: cluster" if cluster_name else context.at("cluster")
+    cluster = _find(named["clusters"], cluster_name or context.text("cluster"), "clusters", at)
+    at = f"{where}: user" if user_name else context.at("user")
+    user_name = user_name or context.text("user")
+    user = _find(named["users"], user_name, "users", at) if user_name else None
     server = cluster.text("server")
     if not server.startswith(("https://", "http://")):
         raise ConfigError(f"{cluster.at('server')} must begin with https:// or http://, not be {server!r}")

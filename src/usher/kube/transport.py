@@ -1,4 +1,4 @@
-"""HTTP/1.1 to the API server. The only module that knows aiohttp: the rest sees `Transport`.
+"""HTTP/1.1 to the API server. The only module here that knows aiohttp: the rest sees a `Transport`.
 
 Requests share a pool of connections that are kept alive; every stream (a watch) has a connection of its own. The
 transport sends a request once: aiohttp's habit of repeating what looks idempotent is turned off, because a PUT or
@@ -8,14 +8,13 @@ server had closed while it was idle) is repeated, once.
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol
 
 import aiohttp
-import msgspec
 from yarl import URL
 
+from usher.kube.carrying import Answer, HeaderList
 from usher.kube.errors import ConnectionLost, Timeout
 
 CONNECTIONS = 64
@@ -26,50 +25,6 @@ KEEP_ALIVE_S = 60.0
 """Less than the 90 s after which API servers close an idle connection: we close first, no request meets the close."""
 BUFFER = 2**20
 """How much may arrive before it is read: with less, a long answer is stopped and started again and again."""
-
-HeaderList = Sequence[tuple[str, str]]
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """A whole answer."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Stream(Protocol):
-    """An answer that goes on. Raises ConnectionLost if it breaks."""
-
-    status: int
-    headers: Mapping[str, str]
-
-    async def read(self) -> bytes:
-        """The next bytes, as soon as there are any; empty at the end."""
-
-    def close(self) -> None:
-        """End it, and its connection."""
-
-
-class Transport(Protocol):
-    """What carries requests."""
-
-    async def request(
-        self,
-        method: str,
-        target: str,
-        headers: HeaderList,
-        tls: ssl.SSLContext | None,
-        body: bytes | None,
-        timeout_s: float,
-    ) -> Answer:
-        """Send one request and read its answer. Raises ConnectionLost or Timeout."""
-
-    async def stream(self, target: str, headers: HeaderList, tls: ssl.SSLContext | None, timeout_s: float) -> Stream:
-        """GET an answer that goes on; `timeout_s` is for its beginning."""
-
-    async def close(self) -> None:
-        """Close every connection."""
 
 
 class AiohttpTransport:

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, TypeVar
 
+from usher.kube.carrying import Stream
 from usher.kube.errors import KubeError
-from usher.kube.transport import Stream
 from usher.kube.wire import Codec, WatchEvent
 
 T = TypeVar("T")
