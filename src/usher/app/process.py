@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from usher.app.cluster import LiveCluster
 from usher.app.counting import Counting
@@ -65,6 +65,8 @@ from usher.server.server import Server
 from usher.settings.tree import Settings
 
 log = logging.getLogger("usher.process")
+
+T = TypeVar("T")
 
 DRAIN_S = 5.0
 EVENTS_DRAIN_S = 1.0
@@ -330,9 +332,18 @@ class ManagerProcess:
         manager.see(*around.take(now_ms()))
 
     async def dry_run(self) -> list[Intent]:
-        """What a term that began now would do first; nothing is written, and nobody needs to lead."""
+        """What a term that began now would do first."""
+        return await self.look(intents)
+
+    async def look(self, ask: Callable[[Manager], T]) -> T:
+        """Ask something of a term that would begin now; nothing is written, and nobody needs to lead.
+
+        Raises what keeps us from reading, as Forbidden; a manager would go on trying.
+        """
         async with contextlib.AsyncExitStack() as stack:
-            self._follow(await stack.enter_async_context(self.client()))
+            client = await stack.enter_async_context(self.client())
+            self._follow(client)
+            await asyncio.gather(*(client.list(each.informer.resource, limit=1) for each in self._watched))
             for watched in self._watched:
                 await stack.enter_async_context(watched.informer)
             for watched in self._watched:
@@ -340,7 +351,7 @@ class ManagerProcess:
             manager, around = self._new_term(cast(Cluster, Silent()), epoch=0)
             try:
                 self._tell_everything(manager, around)
-                return intents(manager)
+                return ask(manager)
             finally:
                 manager.stopped = True
                 self.manager = self.surroundings = None

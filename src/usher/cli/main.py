@@ -7,12 +7,27 @@ table alone, which is what keeps it under 150 ms.
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from usher import __version__
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS = {
+    "submit": ("usher.cli.submit:submit", "Put a job into a queue."),
+    "get": ("usher.cli.get:get", "Show queues, units, quotas or jobs."),
+    "describe": ("usher.cli.describe:describe", "Show one of them in full."),
+    "explain": ("usher.cli.explain:explain", "Say why a job waits and what would help."),
+    "top": ("usher.cli.top:top", "Watch quotas, queues and jobs, live."),
+    "stop": ("usher.cli.stopping:stop", "Stop a queue or a job."),
+    "resume": ("usher.cli.stopping:resume", "Let a stopped queue or job go on."),
+    "move": ("usher.cli.move:move", "Move a job to another queue."),
+    "set": ("usher.cli.setting:set_", "Change a queue: its weight, priority or policy."),
+    "version": ("usher.cli.version:version", "Show the versions of usher, the server and the manager."),
+    "completion": ("usher.cli.completion:completion", "Print what makes a shell complete usher's commands."),
     "up": ("usher.cli.up:up", "Start a local control plane with simulated nodes."),
     "down": ("usher.cli.down:down", "Stop a local control plane."),
     "manager": ("usher.cli.manager:manager", "Run the manager: queue jobs and let them start."),
@@ -20,9 +35,28 @@ COMMANDS = {
 }
 """Name to where the command is, and the line that `usher --help` shows for it."""
 
+VALUED = (
+    "--kubeconfig", "--context", "--cluster", "--user", "-n", "--namespace", "--as", "--as-group", "--as-uid",
+    "--request-timeout",
+)  # fmt: skip
+"""The flags of `usher.cli.connecting`, each with a value: they may stand before the command's name."""
+
 
 class LazyGroup(click.Group):
     """A group whose commands come from a table."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Flags of the connection may stand before the command, too, as kubectl has it: they are moved behind it."""
+        before = _leading(args)
+        if before and before < len(args):
+            args = [args[before], *args[:before], *args[before + 1 :]]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Names from the table: none of them is imported."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every name, in the order of the table."""
@@ -43,16 +77,35 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _leading(args: list[str]) -> int:
+    """How many of the words are flags of the connection with their values."""
+    count = 0
+    while count < len(args):
+        word = args[count]
+        if word in VALUED:
+            count += 2
+        elif word.partition("=")[0] in VALUED and "=" in word:
+            count += 1
+        else:
+            break
+    return count
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="usher %(version)s")
 def usher() -> None:
     """Usher: a fair job queue for Kubernetes."""
 
 
-def main() -> None:
+def kubectl() -> None:
+    """The same as a plug-in of kubectl, which runs the program `kubectl-usher` for `kubectl usher`."""
+    main("kubectl usher")
+
+
+def main(name: str = "usher") -> None:
     """Run the command line; nobody is shown a traceback unless they ask for it."""
     try:
-        usher.main(prog_name="usher")
+        usher.main(prog_name=name)
     except Exception as error:
         if os.environ.get("USHER_DEBUG"):
             raise

@@ -1,4 +1,4 @@
-"""What a manager would do with the jobs it finds, without doing it: for `usher manager --dry-run`.
+"""What a manager would do with the jobs it finds, without doing it: for `usher manager --dry-run` and `usher explain`.
 
 The same reading, the same engine and the same rules as in a real term, up to the first decision. Nothing is written,
 because no worker is set going: a manager whose loop does not run only decides.
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from usher.core import commands as c
 from usher.core import events as ev
+from usher.core.explain import Explanation
 from usher.core.phases import FINISHED, Phase
 from usher.runtime.entry import Entry, Step, next_step
 from usher.runtime.facts import provisional
@@ -30,14 +31,31 @@ class Intent:
 
 def intents(manager: Manager) -> list[Intent]:
     """Begin the term of a manager that has seen everything, and say what it would do, jobs in order of their age."""
+    begin(manager)
+    found = (_intent(manager, entry) for entry in manager.in_order())
+    return [intent for intent in found if intent is not None]
+
+
+def explained(manager: Manager, namespace: str, name: str) -> Explanation | None:
+    """Begin that term, and say how a job stands, or the unit of that name; None if nobody knows it."""
+    begin(manager)
+    for entry in manager.in_order():
+        meta = entry.job.found.metadata if entry.job is not None else None
+        if entry.key == f"{namespace}/{name}" or (meta and (meta.namespace, meta.name) == (namespace, name)):
+            explanation = manager.engine.explain(entry.key)
+            if explanation is not None:
+                return explanation
+    return None
+
+
+def begin(manager: Manager) -> None:
+    """Begin a term in which jobs that have no unit yet are known by the one that they would get."""
     for entry in manager.entries.values():
         if entry.unit is None and _queued(entry) and not entry.ran_before:
             unit = provisional(entry.job, manager.reading) if entry.job is not None else None
             if unit is not None:
                 manager.see(ev.UnitChanged(unit))
     manager.begin()
-    found = (_intent(manager, entry) for entry in manager.in_order())
-    return [intent for intent in found if intent is not None]
 
 
 def _queued(entry: Entry) -> bool:

@@ -1,0 +1,200 @@
+"""How a command reaches the cluster: kubectl's flags, one client, and errors that say what to do.
+
+    @click.command()
+    @connected
+    def get(connection: Connection, ...) -> None:
+        run(connection, lambda session: ...)
+
+The rule: whatever goes wrong between us and the API server ends in one sentence on standard error and exit code 1,
+Ctrl-C in exit code 130 and silence. Every command that talks to a cluster goes through `run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from usher import __version__
+from usher.kube import errors as e
+from usher.kube import kubeconfig
+from usher.kube.client import Client
+from usher.kube.config import Config, Impersonation
+from usher.kube.plain import for_commands
+
+INTERRUPTED: Final = 130
+FIELD_MANAGER: Final = "usher-cli"
+REQUEST_TIMEOUT_S: Final = 30.0
+NO_LIMIT_S: Final = 365 * 86_400.0
+NOT_SERVED: Final = "the server could not find the requested resource"
+"""What the API server says of a kind that it does not have."""
+
+T = TypeVar("T")
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What the flags say about the cluster, and as whom to talk to it."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    cluster: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+    as_user: str | None = None
+    as_groups: tuple[str, ...] = ()
+    as_uid: str | None = None
+    timeout_s: float = REQUEST_TIMEOUT_S
+
+    def config(self) -> Config:
+        """Where the server is and who we are; raises ConfigError."""
+        found = kubeconfig.load(self.kubeconfig, context=self.context, cluster=self.cluster, user=self.user)
+        if self.as_user:
+            whom = Impersonation(self.as_user, uid=self.as_uid or "", groups=self.as_groups)
+            found = replace(found, user=replace(found.user, impersonate=whom))
+        elif self.as_groups or self.as_uid:
+            raise e.ConfigError("--as-group and --as-uid need --as: say whose groups these are")
+        return replace(found, namespace=self.namespace) if self.namespace else found
+
+
+@dataclass(frozen=True)
+class Session:
+    """A client, and the namespace that is meant where none is said."""
+
+    client: Client
+    config: Config
+    connection: Connection
+
+    @property
+    def namespace(self) -> str:
+        return self.config.namespace
+
+
+class Seconds(click.ParamType[float]):
+    """A duration in seconds; 0 is for ever, as kubectl has it."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        from usher.core.durations import DurationError, parse_ms  # takes longer to import than most commands need
+
+        try:
+            return parse_ms(value) / 1000 or NO_LIMIT_S
+        except DurationError as error:
+            self.fail(str(error), param, ctx)
+
+
+_OPTIONS: Final = (
+    click.option("--kubeconfig", "kubeconfig_file", type=click.Path(path_type=Path), help="Which kubeconfig to use."),
+    click.option("--context", help="Which context of it."),
+    click.option("--cluster", help="Another cluster of the kubeconfig than the context's."),
+    click.option("--user", help="Another user of the kubeconfig than the context's."),
+    click.option("-n", "--namespace", help="The namespace; without it, that of the context."),
+    click.option("--as", "as_user", metavar="USER", help="Act as this user."),
+    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="And as member of this group."),
+    click.option("--as-uid", metavar="UID", help="And with this uid."),
+    click.option(
+        "--request-timeout",
+        type=Seconds(),
+        default=REQUEST_TIMEOUT_S,
+        help="How long one request may take; 0: for ever.  [default: 30s]",
+    ),
+)
+
+
+def connected(command: Command) -> Command:
+    """Give a command kubectl's flags; it gets them as `connection`."""
+
+    @functools.wraps(command)
+    def with_connection(
+        *args: Any,
+        kubeconfig_file: Path | None,
+        context: str | None,
+        cluster: str | None,
+        user: str | None,
+        namespace: str | None,
+        as_user: str | None,
+        as_groups: tuple[str, ...],
+        as_uid: str | None,
+        request_timeout: float,
+        **rest: Any,
+    ) -> Any:
+        connection = Connection(
+            kubeconfig_file, context, cluster, user, namespace, as_user, as_groups, as_uid, request_timeout
+        )
+        return command(*args, connection=connection, **rest)
+
+    wrapped: Command = with_connection
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def run(connection: Connection, work: Callable[[Session], Awaitable[T]]) -> T:
+    """Do something with a client, from nothing to the end; errors become messages."""
+    try:
+        return guarded(connection, lambda config: asyncio.run(_with_client(config, connection, work)))
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def guarded(connection: Connection, act: Callable[[Config], T]) -> T:
+    """Act with the configuration that the flags mean; errors become messages."""
+    config: Config | None = None
+    try:
+        config = connection.config()
+        return act(config)
+    except e.KubeError as error:
+        raise click.ClickException(told(error, config)) from None
+
+
+async def _with_client(config: Config, connection: Connection, work: Callable[[Session], Awaitable[T]]) -> T:
+    client = Client(
+        config,
+        user_agent=f"usher/{__version__}",
+        field_manager=FIELD_MANAGER,
+        timeout_s=connection.timeout_s,
+        transport=for_commands(config),
+    )
+    async with client:
+        return await work(Session(client, config, connection))
+
+
+def told(error: e.KubeError, config: Config | None) -> str:
+    """What went wrong and what to do about it."""
+    text = error.message.rstrip(". \n") + "."
+    server, source = (config.server, config.source) if config is not None else ("", "")
+    match error:
+        case e.ConfigError():
+            return error.message
+        case e.ConnectionLost(sent=False):
+            why = error.message.split(": ", 1)[-1].rstrip(".")
+            return f"The API server cannot be reached: {why}. Is it up? Its address, {server}, is from {source}."
+        case e.ConnectionLost():
+            return f"{text} Whether it was carried out is not known: look before you try again."
+        case e.Timeout():
+            return f"{text} Give it more time with --request-timeout."
+        case e.Unauthorized():
+            return f"The API server does not know who you are ({error.message}). Renew your credentials in {source}."
+        case e.Forbidden() if "denied the request" in error.message or "denied request" in error.message:
+            return text
+        case e.Forbidden():
+            return (
+                f"{text} Ask an administrator for a role that may (view reads what Usher has, usher-admin changes it)."
+            )
+        case e.NotFound() if error.message.startswith(NOT_SERVED):
+            return f"{server} does not have Usher's kinds. Install them with: usher install"
+        case e.Conflict():
+            return f"{text} Somebody changed it meanwhile: try again."
+        case e.Throttled() | e.ServerError():
+            return f"{text} Try again in a while."
+        case _:
+            return text

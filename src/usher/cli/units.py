@@ -1,0 +1,140 @@
+"""Units as the API server has them, for commands: which job one is for, what it asks for, where it stands in its queue.
+
+Pure functions of decoded objects, and the finding of the unit that a person means by the name of a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from usher.api.names import QUOTA_RESERVED, SYSTEM_NAMESPACE
+from usher.cli.connecting import Session
+from usher.cli.kinds import QUEUES, UNITS, Object
+from usher.core.amounts import AmountsError, add, format_amounts, parse_amounts
+from usher.core.podrequest import effective_request
+from usher.kube.errors import Forbidden, NotFound
+from usher.kube.resource import Resource
+
+FINISHED: Final = ("Succeed", "Failed")
+NEW: Final = "New"
+PAGE: Final = 500
+
+
+def at(found: Mapping[str, Any], path: str) -> Any:
+    """What is at a path of fields, or None."""
+    value: Any = found
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def key_of(found: Object) -> str:
+    meta = found["metadata"]
+    return f"{meta.get('namespace', '')}/{meta['name']}"
+
+
+def job_name(unit: Object) -> str:
+    """The job that it was made for; itself, if for none."""
+    return str(at(unit, "spec.consumerRef.name") or unit["metadata"]["name"])
+
+
+def job_kind(unit: Object) -> str:
+    return str(at(unit, "spec.consumerRef.kind") or "")
+
+
+def phase(unit: Object) -> str:
+    return str(at(unit, "status.phase") or NEW)
+
+
+def condition(found: Object, kind: str) -> Object:
+    """The condition of this type; empty if there is none."""
+    return next((each for each in at(found, "status.conditions") or () if each.get("type") == kind), {})
+
+
+def holds_quota(unit: Object) -> bool:
+    return condition(unit, QUOTA_RESERVED).get("status") == "True"
+
+
+def request(unit: Object) -> dict[str, str]:
+    """What the whole job asks for."""
+    total: dict[str, int] = {}
+    try:
+        for pods in at(unit, "spec.podSets") or ():
+            add(total, effective_request(at(pods, "template.spec")), int(pods.get("count") or 0))
+        if not total:
+            total = parse_amounts(at(unit, "spec.request") or at(unit, "spec.resource"), "spec.request")
+    except AmountsError:
+        return {}
+    return format_amounts({name: amount for name, amount in total.items() if amount})
+
+
+def positions(queues: Iterable[Object] | None) -> dict[str, int]:
+    """Places in line by unit, as namespace/name; units that a shared queue does not name are left out."""
+    found: dict[str, int] = {}
+    for queue in queues or ():
+        for item in at(queue, "status.queueItemDetails.active") or ():
+            if item.get("name"):
+                found[f"{item.get('namespace', '')}/{item['name']}"] = int(item.get("position") or 0)
+    return found
+
+
+async def listed(
+    session: Session, resource: Resource[Object], namespace: str | None, **selectors: str | None
+) -> list[Object]:
+    """All objects of a kind, page by page, with the kind that lists leave out."""
+    found: list[Object] = []
+    async for page in session.client.pages(resource, namespace, limit=PAGE, **selectors):
+        found += page.items
+    return [named(each, resource) for each in found]
+
+
+def named(found: Object, resource: Resource[Object]) -> Object:
+    """The object with its own kind, which items of a list do not carry."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **found}
+
+
+async def queues_beside(session: Session, namespace: str | None) -> list[Object] | None:
+    """The Queues that units of a namespace may be in: its own and the shared ones; None if we may see neither."""
+    places = [namespace] if namespace in (None, SYSTEM_NAMESPACE) else [namespace, SYSTEM_NAMESPACE]
+    answers = await asyncio.gather(
+        *(listed(session, QUEUES.resource, place) for place in places), return_exceptions=True
+    )
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, Forbidden):
+            raise answer
+    found = [answer for answer in answers if not isinstance(answer, BaseException)]
+    return [queue for answer in found for queue in answer] if found else None
+
+
+async def find_unit(session: Session, name: str, kind: str = "") -> Object:
+    """The unit of a job, or the unit of that name; of several, the one that is not over, else the newest."""
+    units = await listed(session, UNITS.resource, session.namespace)
+    found = [each for each in units if name in (job_name(each), each["metadata"]["name"])]
+    if kind:
+        found = [each for each in found if kind == job_kind(each).lower()]
+    if not found:
+        raise click.ClickException(await _why_none(session, name, units))
+    return max(found, key=lambda each: (phase(each) not in FINISHED, each["metadata"].get("creationTimestamp") or ""))
+
+
+async def _why_none(session: Session, name: str, units: Sequence[Object]) -> str:
+    """What to do about a job that has no unit."""
+    from usher.api.names import QUEUE_NAME
+    from usher.cli.kinds import JOBS
+
+    try:
+        job = await session.client.get(JOBS.resource, name, session.namespace)
+    except NotFound:
+        known = ", ".join(sorted({job_name(each) for each in units})[:10])
+        there = f"Queued there are: {known}." if known else "Nothing is queued there."
+        return f"There is no job {name} in namespace {session.namespace}. {there} Another namespace is chosen by -n."
+    except Forbidden:
+        return f"Nothing of the name {name} is queued in namespace {session.namespace}."
+    labels = at(job, "metadata.labels") or {}
+    if any(key.endswith("/queue-name") for key in (*labels, *(at(job, "metadata.annotations") or {}))):
+        return f"Job {name} names a queue but has no unit yet. Does a manager run? See: usher version"
+    return f"Job {name} is not queued: it names no queue. Label it with {QUEUE_NAME}, or: usher move {name} --to QUEUE"
