@@ -1,4 +1,4 @@
-"""`deploy/rbac.yaml`: what the manager's service account may do is enough, and what people may do is no more."""
+"""The rights that are installed: what the manager's account may do is enough, and what people may do is no more."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from living import QUICK, Live
 
 from usher.app.process import ManagerProcess
 from usher.devcluster.kubectl import KubectlError
+from usher.install import Values
+from usher.install.rights import rights
 from usher.kube import kubeconfig
 from usher.kube.config import User
 from usher.settings.loader import load_text
 
-RIGHTS = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
+RIGHTS = [part.object for part in rights(Values())]
 
 
 async def test_the_managers_own_account_is_enough_for_a_jobs_life(live: Live, caplog: pytest.LogCaptureFixture) -> None:
-    await live.admin("apply", "-f", str(RIGHTS))
+    await live.admin.apply(*RIGHTS)
     token = (await live.admin("create", "token", "usher", "-n", "usher-system")).strip()
     config = replace(kubeconfig.load(live.admin.kubeconfig), user=User(token=token))
     await live.quota("a", namespaces=[live.namespace])
@@ -67,7 +68,7 @@ def _has_events(live: Live) -> Callable[[], Awaitable[bool]]:
 
 
 async def test_tenants_read_our_kinds_and_only_administrators_write_them(live: Live) -> None:
-    await live.admin("apply", "-f", str(RIGHTS))
+    await live.admin.apply(*RIGHTS)
     for role in ("view", "edit", "admin", "usher-admin"):
         flags = ["--clusterrole", role, "--user", role]
         await live.kubectl("create", "rolebinding", role, *flags)

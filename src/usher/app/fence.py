@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import fields
 
 from usher.api.queueunit import QueueUnitStatus
 from usher.app.resources import UNITS
-from usher.kube.fencing import Fence, anchor
+from usher.kube.fencing import Fence
 
 OTHERS = frozenset({"admissionChecks", "epoch"})
 """What others may write, and what is compared itself."""
@@ -25,9 +23,3 @@ def unit_fence(lease_namespace: str, lease_name: str) -> Fence:
     differs = f"has(object.status) && ({' || '.join(changes)})"
     concerns = f"has(object.status) != has(oldObject.status) || ({differs})"
     return Fence("usher-unit-status", lease_namespace, lease_name, (UNITS,), concerns=concerns)
-
-
-def lease_anchor() -> tuple[dict[str, Any], dict[str, Any]]:
-    """What an administrator installs beside the fence, and leaves there: it concerns nothing, and keeps the API server
-    following leases even while no fence is there (see `usher.kube.fencing`)."""
-    return anchor("usher-lease-anchor")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,10 @@ from usher.devcluster.holding import Plan, hold, in_background
 from usher.devcluster.nodes import NODES_MAX, Nodes
 from usher.devcluster.parts import find_parts
 
+if TYPE_CHECKING:
+    from usher.install.values import Values
+
+TOKEN_HOURS = 24 * 365
 Ready = Callable[[Cluster], Awaitable[None]]
 
 
@@ -94,19 +99,22 @@ async def _hold(plan: Plan, ready: Ready, running: list[asyncio.subprocess.Proce
 
 
 async def _start_manager(cluster: Cluster) -> asyncio.subprocess.Process:
-    """Our kinds and our namespace in the cluster, and a manager as a process of its own, that leads."""
-    from usher.api.crd import crds
-    from usher.api.names import SYSTEM_NAMESPACE
-    from usher.app.fence import lease_anchor
+    """Our kinds, our namespace and the manager's rights in the cluster, and a manager with just these rights, as a
+    process of its own, that leads. Of what is installed elsewhere, only the Deployment is missing: no container runs
+    here."""
+    from usher.install import Values
+    from usher.install.rights import rights
+    from usher.install.whole import kinds, namespace
 
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
-    objects = {"apiVersion": "v1", "kind": "List", "items": [space, *crds().values(), *lease_anchor()]}
-    await cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(objects))
+    values = Values()
+    found = [namespace(values), *(part.object for part in (*kinds(), *rights(values)))]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
+    await cluster.kubectl("apply", "--server-side", "-f", "-", stdin=listed)
     await cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     log = (cluster.logs / "manager.log").open("ab")
     with log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "usher.cli", "manager", "--kubeconfig", str(cluster.kubeconfig),
+            sys.executable, "-m", "usher.cli", "manager", "--kubeconfig", str(await _as_manager(cluster, values)),
             "--set", "server.port=0", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
         )  # fmt: skip
     assert process.stdout is not None
@@ -114,6 +122,18 @@ async def _start_manager(cluster: Cluster) -> asyncio.subprocess.Process:
         if line.startswith(b"leading"):
             return process
     raise DevClusterError(f"The manager did not start; see {cluster.logs / 'manager.log'}")
+
+
+async def _as_manager(cluster: Cluster, values: "Values") -> Path:
+    """A kubeconfig for the manager's own account; its token is valid for as long as such a cluster may live."""
+    inside = cluster.kubectl.within(values.namespace)
+    token = (await inside("create", "token", values.account, f"--duration={TOKEN_HOURS}h")).strip()
+    config = json.loads(cluster.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    path = cluster.directory / "pki" / "manager.kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config))
+    return path
 
 
 def _show(cluster: Cluster, name: str, nodes: Nodes, seconds: float, detached: bool) -> None:

@@ -25,7 +25,11 @@ RBAC: Final = "rbac.authorization.k8s.io"
 FILE: Final = "rights"
 READ: Final = ("get", "list", "watch")
 FOLLOW: Final = ("list", "watch")
+MAKE: Final = ("create", "patch", "delete")
 WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
+CRDS: Final = "apiextensions.k8s.io"
+SIG_SCHEDULING: Final = "scheduling.sigs.k8s.io"
+ELASTIC: Final = ("elasticquotas", "elasticquotatrees")
 MANAGER: Final = "usher-manager"
 LEADER: Final = "usher-leader"
 WEBHOOK: Final = "usher-webhook"
@@ -56,6 +60,19 @@ def cluster_rights() -> list[Right]:
         Right("priorities that jobs and queues name", "scheduling.k8s.io", ("priorityclasses",), FOLLOW),
         Right("what a runtime adds to a pod's request", "node.k8s.io", ("runtimeclasses",), FOLLOW),
         Right(
+            "namespaces with a ResourceQuota are quotas; in managed ones a lone Queue gets one",
+            "",
+            ("resourcequotas",),
+            (*READ, "create", "patch", "delete"),
+        ),
+        Right(
+            "quotas of other systems, where they are installed",
+            "scheduling.sigs.k8s.io",
+            ("elasticquotas", "elasticquotatrees"),
+            FOLLOW,
+        ),
+        Right("and whether they are", "apiextensions.k8s.io", ("customresourcedefinitions",), FOLLOW),
+        Right(
             "pods of queued jobs are followed, let in by removing our gate, taken back from elastic jobs",
             "",
             ("pods",),
@@ -75,7 +92,12 @@ def cluster_rights() -> list[Right]:
     return [
         *found,
         Right("units are made for jobs and follow them", GROUP, ("queueunits",), (*READ, "create", "patch", "delete")),
-        Right("what units wait in and are charged to", GROUP, ("queues", "queuequotas", "admissionchecks"), READ),
+        Right("what units are charged to and checked by", GROUP, ("queuequotas", "admissionchecks"), READ),
+        Right("what units wait in; a quota has one by default", GROUP, ("queues",), (*READ, "create", "delete")),
+        Right("a Queue makes a quota, and a quota a Queue", "", ("resourcequotas",), (*READ, *MAKE)),
+        Right("quotas of Koordinator, where there are any", SIG_SCHEDULING, ELASTIC, FOLLOW),
+        Right("and whether there are", CRDS, ("customresourcedefinitions",), FOLLOW, _named(SIG_SCHEDULING, ELASTIC)),
+        Right("each quota has a default queue", GROUP, ("queues",), ("create", "delete")),
         Right("what was decided", GROUP, ("queueunits/status", "queues/status", "queuequotas/status"), ("patch",)),
         Right("what it tells people", "events.k8s.io", ("events",), ("create", "patch")),
         Right(
@@ -99,6 +121,11 @@ def cluster_rights() -> list[Right]:
             ("get",),
         ),
     ]
+
+
+def _named(group: str, plurals: Sequence[str]) -> tuple[str, ...]:
+    """The definitions of these kinds."""
+    return tuple(f"{plural}.{group}" for plural in plurals)
 
 
 def secret_rights(secret: str) -> list[Right]:
