@@ -25,6 +25,8 @@ NAME: Final = "usher"
 """Of both configurations."""
 MUTATE: Final = "/mutate"
 VALIDATE: Final = "/validate"
+IN_MANAGED: Final = "/managed"
+"""Ends the paths that are asked only about managed namespaces: the API server knows of a new label before we do."""
 PORT: Final = 443
 """Of the Service."""
 
@@ -68,7 +70,7 @@ class _Entries:
             name = f"{name_of(kind)}.usher.dev"
             entries.append(self._entry(MUTATE, f"defaults.{name}", rules, self._named, must=not self._policies))
             if not self._policies:
-                entries += self._managed(MUTATE, f"managed.{name}", [self._created(kind)], [])
+                entries += self._managed(MUTATE, f"managed.{name}", [self._created(kind)], self._named[2:])
         return entries
 
     def validating(self) -> list[Object]:
@@ -105,7 +107,7 @@ class _Entries:
 
     def _managed(self, path: str, name: str, rules: list[Object], conditions: list[Object]) -> list[Object]:
         """The same for namespaces with the label and for those that the settings name."""
-        conditions = [*self._in_managed, *conditions]
+        conditions, path = [*self._in_managed, *conditions], f"{path}{IN_MANAGED}"
         found = [self._entry(path, name, rules, conditions, must=True, namespaces={"matchLabels": {MANAGED: "true"}})]
         if self._terms.managed_namespaces:
             names = {

@@ -80,7 +80,7 @@ def say(text: str, **gaps: object) -> str:
 def in_cel(text: str, gaps: Mapping[str, str] | None = None) -> str:
     """A CEL expression for the text; `gaps` gives a CEL expression of a string for each gap."""
     parts = _GAP.split(text)
-    shown = [quoted(part) if i % 2 == 0 else (gaps or {})[part] for i, part in enumerate(parts) if part]
+    shown = [quoted(part) if i % 2 == 0 else f"({(gaps or {})[part]})" for i, part in enumerate(parts) if part]
     return " + ".join(shown)
 
 

@@ -1,0 +1,168 @@
+"""What is decided about jobs. Pure: a question and what is known in, a verdict out.
+
+`mutate` and the first half of `validate` say what the policies of `usher.webhooks.policies` say, from the object alone.
+The second half needs others: whether the queue and the quota may be used, and how high its priority may be. It is asked
+only when that changes, so that no later change to a queue stops an unrelated write to a job.
+"""
+
+from __future__ import annotations
+
+from usher.api.meta import ObjectMeta
+from usher.api.names import PAUSED
+from usher.jobkinds.base import JobKind
+from usher.runtime.facts import draft
+from usher.runtime.marks import ADMISSION_ANNOTATION, REDUCED_ANNOTATION
+from usher.runtime.objects import JobObject
+from usher.webhooks import words
+from usher.webhooks.known import Known, default_queue, may_charge, may_use
+from usher.webhooks.patches import Patch
+from usher.webhooks.review import Allowed, Asked, Refused, Verdict
+from usher.webhooks.said import SaidJob, job_of, owned
+from usher.webhooks.terms import MANAGED, Terms
+
+DEFAULT_SCHEDULERS = ("", "default-scheduler")
+
+
+def mutate(kind: JobKind, asked: Asked, terms: Terms, known: Known) -> Verdict:
+    """What a job is given when it is created, and what becomes of its owner's own pause."""
+    if asked.new is None or asked.user == terms.user:
+        return Allowed()
+    new = job_of(kind, asked.new, asked.namespace, terms)
+    if owned(new.meta, asked.user, asked.namespace, terms):
+        return Allowed()
+    patch = Patch(asked.new)
+    if asked.operation == "UPDATE":
+        _pause(patch, kind, asked, new, terms)
+    elif new.takes_part or _in_managed(asked, terms, known):
+        _create(patch, kind, asked, new, terms, known)
+    return Allowed(tuple(patch.ops))
+
+
+def _in_managed(asked: Asked, terms: Terms, known: Known) -> bool:
+    return not terms.exempt(asked.namespace) and (asked.managed or known.managed(asked.namespace))
+
+
+def _create(patch: Patch, kind: JobKind, asked: Asked, new: SaidJob, terms: Terms, known: Known) -> None:
+    if _in_managed(asked, terms, known):
+        patch.set(("metadata", "labels", MANAGED), "true")
+    queue, quota = new.queue, new.quota
+    if not queue and not quota and (queue := default_queue(known, asked.namespace)):
+        patch.set(("metadata", "labels", terms.queue_keys[0]), queue)
+    found = known.queue(asked.namespace, queue) if queue else None
+    if not quota and found is not None and found.shared and terms.quota_keys:
+        # That of a tenant's own queue is its queue's business, and would be wrong after a move to another.
+        quota = known.quota_of(asked.namespace)
+        if quota:
+            patch.set(("metadata", "labels", terms.quota_keys[0]), quota)
+    if quota and (scheduler := known.scheduler(quota)):
+        template = (new.job.spec.get("template") or {}).get("spec") or {}
+        if (template.get("schedulerName") or "") in DEFAULT_SCHEDULERS:
+            patch.set(("spec", "template", "spec", "schedulerName"), scheduler)
+    patch.set(("spec", "suspend"), True)
+
+
+def _pause(patch: Patch, kind: JobKind, asked: Asked, new: SaidJob, terms: Terms) -> None:
+    old = job_of(kind, asked.old or {}, asked.namespace, terms)
+    if not old.takes_part:
+        return
+    if new.suspended and not old.suspended:
+        patch.set(("metadata", "annotations", PAUSED), "true")
+    elif old.suspended and not new.suspended and old.meta.annotations.get(PAUSED) == "true":
+        patch.set(("metadata", "annotations", PAUSED), "false")
+        patch.set(("spec", "suspend"), True)
+
+
+def validate(kind: JobKind, asked: Asked, terms: Terms, known: Known) -> Verdict:
+    """Whether a job may be stored as it is now."""
+    if asked.new is None or asked.user == terms.user:
+        return Allowed()
+    new = job_of(kind, asked.new, asked.namespace, terms)
+    old = None if asked.old is None else job_of(kind, asked.old, asked.namespace, terms)
+    if not new.takes_part and (old is None or not old.takes_part):
+        return Allowed()
+    if owned(new.meta, asked.user, asked.namespace, terms):
+        return Allowed()
+    alone = _created(asked, new) if old is None else _changed(kind, asked, old, new, terms)
+    if alone is not None or not new.takes_part:
+        return alone or Allowed()
+    return _among_others(kind, asked, old, new, terms, known)
+
+
+def _created(asked: Asked, new: SaidJob) -> Refused | None:
+    return None if new.suspended else Refused(words.say(words.NOT_HELD, place=new.place(asked.namespace)))
+
+
+def _changed(kind: JobKind, asked: Asked, old: SaidJob, new: SaidJob, terms: Terms) -> Refused | None:
+    """What the policy `usher-jobs` refuses, in its order."""
+    finished = kind.progress(old.job).succeeded is not None
+    place = old.place(asked.namespace)
+    if old.suspended and not new.suspended and not finished:
+        return Refused(words.say(words.UNSUSPENDED, place=place if old.takes_part else new.place(asked.namespace)))
+    if old.takes_part and not new.takes_part and not finished:
+        return Refused(words.say(words.LABEL_REMOVED, place=place))
+    if old.takes_part and not old.suspended and not new.suspended and not finished:
+        if (old.queue, old.quota) != (new.queue, new.quota):
+            return Refused(words.say(words.MOVED, place=place))
+        few, many = sum(kind.counts(old.job).values()), sum(kind.counts(new.job).values())
+        if many > few and old.meta.first(terms.elastic_keys) != "true":
+            return Refused(words.say(words.GROWN, place=place, few=few, many=many))
+    for key in (ADMISSION_ANNOTATION, REDUCED_ANNOTATION):
+        if old.meta.annotations.get(key, "") != new.meta.annotations.get(key, ""):
+            return Refused(words.MARKS)
+    return None
+
+
+def _among_others(
+    kind: JobKind, asked: Asked, old: SaidJob | None, new: SaidJob, terms: Terms, known: Known
+) -> Verdict:
+    namespace, warnings = asked.namespace, list[str]()
+    newly = old is None or not old.takes_part
+    queue = known.queue(namespace, new.queue) if new.queue else None
+    if newly or (old is not None and old.queue != new.queue):
+        if queue is not None and not may_use(queue, namespace):
+            return Refused(forbidden_queue(known, namespace, new.queue))
+        if queue is None:
+            warnings.append(_missing_queue(known, namespace, new, terms))
+    if new.quota and (newly or (old is not None and old.quota != new.quota)):
+        if not may_charge(known, namespace, new.quota):
+            return Refused(words.say(words.QUOTA_FORBIDDEN, namespace=namespace, quota=new.quota))
+        if new.quota not in known.quotas():
+            warnings.append(words.say(words.QUOTA_MISSING, quota=new.quota))
+    if queue is not None and queue.max_priority is not None:
+        priority = priority_of(kind, new, known)
+        before = None if old is None or old.queue != new.queue else priority_of(kind, old, known)
+        if priority is not None and priority > queue.max_priority and priority != before:
+            text = words.say(words.PRIORITY, priority=priority, most=queue.max_priority, queue=queue.name)
+            return Refused(text)
+    return Allowed(warnings=tuple(each for each in warnings if each))
+
+
+def _missing_queue(known: Known, namespace: str, new: SaidJob, terms: Terms) -> str:
+    if new.queue:
+        return words.say(words.QUEUE_MISSING, queue=new.queue)
+    if new.quota or default_queue(known, namespace):
+        return ""
+    usable = ", ".join(each.name for each in known.usable(namespace))
+    if not usable:
+        return words.say(words.NO_QUEUE_YET, namespace=namespace)
+    return words.say(words.SEVERAL_QUEUES, namespace=namespace, usable=usable, key=terms.queue_keys[0])
+
+
+def forbidden_queue(known: Known, namespace: str, queue: str) -> str:
+    """What is said about a queue that the namespace may not use."""
+    usable = ", ".join(each.name for each in known.usable(namespace)) or "its own queues (there is none yet)"
+    return words.say(words.QUEUE_FORBIDDEN, namespace=namespace, queue=queue, usable=usable)
+
+
+def priority_of(kind: JobKind, said: SaidJob, known: Known) -> int | None:
+    """The priority that the job's unit would have; None: it would have no unit."""
+    meta = ObjectMeta(
+        name=said.meta.name,
+        namespace=said.job.namespace,
+        uid=said.meta.uid,
+        labels=said.meta.labels,
+        annotations=said.meta.annotations,
+    )
+    found = draft(kind, said.job, JobObject(metadata=meta), known.reading())
+    spec = found.body.get("spec") if found is not None else None
+    return None if spec is None else int(spec.get("priority") or 0)
