@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 from usher.api.queue import Queue
 from usher.api.queuequota import QueueQuota
 from usher.api.queueunit import QueueUnit
-from usher.app.resources import PODS_UNTYPED, QUEUES, QUOTAS, UNITS, resource_of
+from usher.app.resources import PODS_UNTYPED, QUEUES, QUOTAS, RESOURCE_QUOTAS, UNITS, resource_of
 from usher.jobkinds.base import JobKind
 from usher.kube import writes as w
 from usher.kube.client import Client, PatchKind
 from usher.kube.errors import KubeError, NotFound
 from usher.kube.resource import Resource
 from usher.kube.writer import Writer
+from usher.quotas.objects import ResourceQuota
 from usher.runtime import port as p
 from usher.runtime.objects import JobObject
 
@@ -39,15 +40,7 @@ class LiveCluster:
         self._resources: dict[str, Resource[JobObject]] = {}
 
     async def create_unit(self, namespace: str, body: p.Body) -> p.Outcome[QueueUnit]:
-        write = w.Write(
-            resource=UNITS,
-            verb=w.Verb.CREATE,
-            name=body["metadata"]["name"],
-            namespace=namespace,
-            body=body,
-            urgency=w.Urgency.NORMAL,
-        )
-        return await self._send(write)
+        return await self._create(UNITS, namespace, body)
 
     async def patch_unit(self, namespace: str, name: str, body: p.Body) -> p.Outcome[QueueUnit]:
         return await self._send(_patch(UNITS, namespace, name, body))
@@ -104,6 +97,21 @@ class LiveCluster:
         outcome = await self._change_pod(namespace, pod, uid, freed) if finalizer else p.Written(None)
         return await self._delete(PODS_UNTYPED, namespace, pod, uid) if isinstance(outcome, p.Written) else outcome
 
+    async def create_queue(self, namespace: str, body: p.Body) -> p.Outcome[Queue]:
+        return await self._create(QUEUES, namespace, body)
+
+    async def delete_queue(self, namespace: str, name: str, uid: str) -> p.Outcome[None]:
+        return await self._delete(QUEUES, namespace, name, uid)
+
+    async def create_resource_quota(self, namespace: str, body: p.Body) -> p.Outcome[ResourceQuota]:
+        return await self._create(RESOURCE_QUOTAS, namespace, body)
+
+    async def patch_resource_quota(self, namespace: str, name: str, body: p.Body) -> p.Outcome[ResourceQuota]:
+        return await self._send(_patch(RESOURCE_QUOTAS, namespace, name, body))
+
+    async def delete_resource_quota(self, namespace: str, name: str, uid: str) -> p.Outcome[None]:
+        return await self._delete(RESOURCE_QUOTAS, namespace, name, uid)
+
     async def patch_queue_status(self, namespace: str, name: str, body: p.Body) -> p.Outcome[Queue]:
         return await self._send(_patch(QUEUES, namespace, name, body, "status", w.Urgency.COSMETIC))
 
@@ -113,6 +121,17 @@ class LiveCluster:
     def tell(self, regarding: p.Regarding, severity: p.Severity, reason: str, action: str, note: str) -> None:
         if self._recorder is not None:
             self._recorder(regarding, severity, reason, action, note)
+
+    async def _create(self, resource: Resource[T], namespace: str, body: p.Body) -> p.Outcome[T]:
+        write = w.Write(
+            resource=resource,
+            verb=w.Verb.CREATE,
+            name=body["metadata"]["name"],
+            namespace=namespace,
+            body=body,
+            urgency=w.Urgency.NORMAL,
+        )
+        return await self._send(write)
 
     async def _delete(self, resource: Resource[Any], namespace: str, name: str, uid: str) -> p.Outcome[None]:
         write = w.Write(resource=resource, verb=w.Verb.DELETE, name=name, namespace=namespace, uid=uid)

@@ -13,12 +13,12 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from usher.app.cluster import LiveCluster
 from usher.app.counting import Counting
 from usher.app.fence import unit_fence
+from usher.app.following import Following, Watched
 from usher.app.resources import (
     CLASSES,
     LIMITS,
@@ -27,11 +27,13 @@ from usher.app.resources import (
     PODS,
     QUEUES,
     QUOTAS,
+    RESOURCE_QUOTAS,
     RUNTIMES,
     UNITS,
     resource_of,
 )
 from usher.app.shown import Shown
+from usher.app.sources import KINDS_OF, Sources
 from usher.app.telling import Teller
 from usher.core.engine import Engine
 from usher.core.plugins import Plugins
@@ -51,7 +53,9 @@ from usher.policies.registry import UnknownPluginError, plugins
 from usher.runtime.capacity import Capacity
 from usher.runtime.dryrun import Intent, intents
 from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
+from usher.runtime.foreign import Foreign
 from usher.runtime.lag import watch_lag
+from usher.runtime.making import Maker, MakingSettings
 from usher.runtime.manager import Manager, ManagerSettings
 from usher.runtime.numbers import Numbers
 from usher.runtime.objects import EMPTY, JobObject, NodeObject
@@ -70,14 +74,6 @@ T = TypeVar("T")
 
 DRAIN_S = 5.0
 EVENTS_DRAIN_S = 1.0
-
-
-@dataclass
-class Watched:
-    """One kind that is followed, and what is done with what it brings."""
-
-    informer: Informer[Any]
-    see: Callable[[Any, bool], None]
 
 
 READ_BY_LAST: Final = RUNTIMES
@@ -105,7 +101,7 @@ class ManagerProcess:
         self._config = config
         self._kinds: Sequence[JobKind] = kinds_named(settings.jobs.kinds)
         self._by_name = {f"{kind.group}/{kind.kind}": kind for kind in self._kinds}
-        self._watched: list[Watched] = []
+        self._following = Following()
         self._plugins()  # what is not there is said now, not when we lead
         self._base = self._reading()
 
@@ -143,7 +139,7 @@ class ManagerProcess:
                 client, resource, transform=transform, on_problem=lambda error: self._complain(resource.plural, error)
             )
             informer.listen(lambda deltas: self._hear(see, deltas))
-            self._watched.append(Watched(informer, see))
+            self._following.watched.append(Watched(informer, see))
 
         add(NAMESPACES, lambda found, gone: self._around().see_namespace(found, gone))
         add(CLASSES, lambda found, gone: self._around().see_class(found, gone))
@@ -151,14 +147,22 @@ class ManagerProcess:
         add(RUNTIMES, lambda found, gone: self._around().see_runtime(found, gone))
         add(NODES, self._see_node)
         add(QUOTAS, lambda found, gone: self._around().see_quota(found, gone))
+        if RESOURCE_QUOTAS.plural in self.settings.quotas.sources:
+            add(RESOURCE_QUOTAS, lambda found, gone: self._see_foreign("ResourceQuota", found, gone))
+        self._following.sources = Sources(
+            client, self.settings.quotas.sources, self._see_foreign, self._hear, self._complain
+        )
         add(QUEUES, lambda found, gone: self._around().see_queue(found, gone))
         add(UNITS, lambda facts, gone: self._term().see_unit(facts, gone), read_unit)
         add(PODS, self._see_pod, lambda pod: read_pod(pod, self._by_name))
         for kind in self._kinds:
             add(resource_of(kind), self._see_job_of(kind), self._slim)
 
+    def _see_foreign(self, kind: str, found: Any, gone: bool) -> None:
+        self._around().see_foreign(kind, found, gone)
+
     def _units(self) -> Any:
-        return next(watched.informer.store for watched in self._watched if watched.informer.resource is UNITS)
+        return self._following.store_of(UNITS)
 
     def _slim(self, found: JobObject) -> JobObject:
         """Of a job that takes no part only the name stays in memory."""
@@ -227,10 +231,7 @@ class ManagerProcess:
                 stack.push_async_callback(_cancelled, asyncio.ensure_future(beside))
             client = await stack.enter_async_context(self.client())
             self._follow(client)
-            for watched in self._watched:
-                await stack.enter_async_context(watched.informer)
-            for watched in self._watched:
-                await watched.informer.synced.wait()
+            await self._following.listed(stack)
             if ready is not None:
                 ready()
             self.election = await stack.enter_async_context(
@@ -257,19 +258,15 @@ class ManagerProcess:
 
     @property
     def synced(self) -> bool:
-        return bool(self._watched) and not self.unsynced()
+        return not self.unsynced()
 
     def unsynced(self) -> list[str]:
         """The kinds that were not listed yet."""
-        if not self._watched:
-            return ["everything"]
-        return [each.informer.resource.plural for each in self._watched if not each.informer.synced.is_set()]
+        return self._following.unsynced()
 
     def watch_ages(self) -> dict[str, float]:
         """By kind: for how many seconds nothing was heard of it."""
-        now_s = time.monotonic()
-        heard = ((each.informer.resource.plural, each.informer.heard_at) for each in self._watched)
-        return {plural: now_s - at_s for plural, at_s in heard if at_s is not None}
+        return self._following.ages()
 
     def _highest_epoch(self) -> int:
         units = self._units().list()
@@ -318,13 +315,16 @@ class ManagerProcess:
             ),
             self.numbers,
         )
-        around = Surroundings(self.settings.system_namespace, Capacity(self.settings.capacity_loss_grace_ms))
+        settings = self.settings
+        kinds = [KINDS_OF[each] for each in settings.quotas.sources]
+        foreign = Foreign(settings.system_namespace, settings.managed_namespaces, kinds)
+        around = Surroundings(settings.system_namespace, Capacity(settings.capacity_loss_grace_ms), foreign)
         self.manager, self.surroundings = manager, around
         return manager, around
 
     def _tell_everything(self, manager: Manager, around: Surroundings) -> None:
         """All that the caches hold; by what jobs are read comes before the jobs."""
-        for watched in self._watched:
+        for watched in self._following.everything():
             for delta in watched.informer.store.everything():
                 watched.see(delta.object, False)
             if watched.informer.resource is READ_BY_LAST:
@@ -343,11 +343,8 @@ class ManagerProcess:
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(self.client())
             self._follow(client)
-            await asyncio.gather(*(client.list(each.informer.resource, limit=1) for each in self._watched))
-            for watched in self._watched:
-                await stack.enter_async_context(watched.informer)
-            for watched in self._watched:
-                await watched.informer.synced.wait()
+            await asyncio.gather(*(client.list(each.informer.resource, limit=1) for each in self._following.watched))
+            await self._following.listed(stack)
             manager, around = self._new_term(cast(Cluster, Silent()), epoch=0)
             try:
                 self._tell_everything(manager, around)
@@ -366,7 +363,10 @@ class ManagerProcess:
             unit_interval_ms=reports.resource_report_interval_ms,
         )
         retention = RetentionSettings(jobs.finished_units_age_ms, jobs.finished_units_max)
+        quotas = self.settings.quotas
+        making = MakingSettings(self.settings.system_namespace, quotas.default_queues, quotas.resource_quota_pairs)
         return [
+            Maker(manager, around, making).run(),
             Reporter(manager, around, settings).run(),
             UnitReporter(manager, settings).run(),
             Retention(manager, retention).run(),
@@ -415,12 +415,7 @@ class ManagerProcess:
 
     async def _caught_up(self, client: Client, term: Term) -> bool:
         """See that the caches hold everything that was written before this term."""
-
-        async def catch_up(informer: Informer[Any]) -> None:
-            page = await client.list(informer.resource, limit=1)
-            await informer.reached(page.resource_version)
-
-        await asyncio.gather(*(catch_up(watched.informer) for watched in self._watched))
+        await self._following.caught_up(client)
         return term.held()
 
     async def _watch_lease(self) -> None:

@@ -10,6 +10,7 @@ from usher.api.queuequota import QueueQuota
 from usher.api.queueunit import QueueUnit
 from usher.jobkinds.base import JobKind
 from usher.kube.resource import Resource, untyped
+from usher.quotas.objects import ResourceQuota
 from usher.runtime.objects import JobObject, NamespaceObject, NodeObject, PodObject, PriorityClassObject
 from usher.runtime.templates import LimitRangeObject, RuntimeClassObject
 
@@ -22,6 +23,7 @@ NODES: Final = Resource("", "v1", "nodes", "Node", False, NodeObject)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, NamespaceObject)
 CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, PriorityClassObject)
 LIMITS: Final = Resource("", "v1", "limitranges", "LimitRange", True, LimitRangeObject)
+RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota", True, ResourceQuota)
 RUNTIMES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, RuntimeClassObject)
 
 

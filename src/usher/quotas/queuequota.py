@@ -14,10 +14,7 @@ from usher.api.queuequota import QueueQuota
 from usher.core.amounts import field_path
 from usher.core.model import ROOT, Quota, Requirement
 from usher.quotas.placing import MIN_ABOVE_MAX, above_max
-from usher.quotas.source import Labels, Problem, matches, selected
-
-INVALID: Final = "Invalid"
-NAME_RESERVED: Final = "NameReserved"
+from usher.quotas.source import INVALID, NAME_RESERVED, Labels, Problem, QueueHint, matches, selected
 
 
 @dataclass(slots=True)
@@ -79,6 +76,9 @@ class QueueQuotas:
 
     def object_of(self, node: str) -> str:
         return node
+
+    def queue_hint(self, node: str) -> QueueHint | None:
+        return QueueHint()
 
     def problems(self) -> Mapping[str, Sequence[Problem]]:
         return {name: kept.problems for name, kept in self._kept.items() if kept.problems}

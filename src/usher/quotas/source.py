@@ -46,6 +46,16 @@ def verdict(problems: Sequence[Problem]) -> Verdict:
     return Verdict(ordered[0].takes_part, ordered[0].reason, "; ".join(problem.message for problem in ordered))
 
 
+@dataclass(frozen=True, slots=True)
+class QueueHint:
+    """How the Queue should be that is made for a quota."""
+
+    policy: str = ""
+    """Empty: the default."""
+    preempts: bool = False
+    """Whether a unit may take from units of lower priority in the same quota."""
+
+
 class QuotaSource(Protocol):
     """Objects in by methods of its own, and namespaces by these; nodes and problems out."""
 
@@ -71,9 +81,17 @@ class QuotaSource(Protocol):
         """The key of the object that a node comes from: its name, or namespace/name."""
         ...
 
+    def queue_hint(self, node: str) -> QueueHint | None:
+        """How the default Queue of a node should be; None: it gets none."""
+        ...
+
     def problems(self) -> Mapping[str, Sequence[Problem]]:
         """By the key of the object: what is wrong with it, whatever the others are."""
         ...
+
+
+INVALID: Final = "Invalid"
+NAME_RESERVED: Final = "NameReserved"
 
 
 def matches(selector: Sequence[Requirement], labels: Labels) -> bool:

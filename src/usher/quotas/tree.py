@@ -1,7 +1,8 @@
 """Joins the quota sources into one tree and says what the engine must hear: only what differs from what it heard.
 
-Names are unique in the tree: of two sources that bring the same one, the first in the list has it. The manager feeds
-the sources, calls `take` after each batch, and writes what `problems` says to the objects' conditions.
+Names are unique in the tree: of two sources that bring the same one, the first in the list has it. A source that
+`yields` brings no quota for a namespace that an earlier one names. The manager feeds the sources, calls `take` after
+each batch, and writes what `problems` says to the objects' conditions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 from usher.core.events import QuotaChanged, QuotaGone
 from usher.core.model import Quota
 from usher.quotas.placing import contested, misplaced, overpromised
-from usher.quotas.source import Labels, Problem, QuotaSource
+from usher.quotas.source import Labels, Problem, QueueHint, QuotaSource
 
 NAME_TAKEN: Final = "NameTaken"
 
@@ -41,8 +42,28 @@ class QuotaTree:
         """Every node as it is now, also those that have no place."""
         found: dict[str, Quota] = {}
         for source in self.sources:
+            taken = _namespaces(found) if getattr(source, "yields", False) else frozenset()
             for name, quota in source.nodes().items():
-                found.setdefault(name, quota)
+                if not taken or not quota.namespaces & taken:
+                    found.setdefault(name, quota)
+        return found
+
+    def owner(self, node: str) -> ObjectRef | None:
+        """The object that a node comes from."""
+        source = next((each for each in self.sources if node in each.nodes()), None)
+        return None if source is None else (source.kind, source.object_of(node))
+
+    def queue_hints(self) -> dict[str, QueueHint]:
+        """By quota without children: how its default Queue should be; without those that get none."""
+        quotas = self.quotas()
+        parents = {quota.parent for quota in quotas.values()}
+        found: dict[str, QueueHint] = {}
+        for source in self.sources:
+            for name in source.nodes():
+                if name in quotas and name not in parents and name not in found:
+                    hint = source.queue_hint(name)
+                    if hint is not None:
+                        found[name] = hint
         return found
 
     def take(self) -> list[QuotaChanged | QuotaGone]:
@@ -81,3 +102,7 @@ class QuotaTree:
                 source = owners[name]
                 found.setdefault((source.kind, source.object_of(name)), []).append(problem)
         return found
+
+
+def _namespaces(quotas: Mapping[str, Quota]) -> frozenset[str]:
+    return frozenset().union(*(quota.namespaces for quota in quotas.values()))

@@ -14,6 +14,7 @@ from usher.api.queue import Queue
 from usher.api.queuequota import QueueQuota
 from usher.api.queueunit import QueueUnit
 from usher.jobkinds.base import JobKind
+from usher.quotas.objects import ResourceQuota
 from usher.runtime.objects import JobObject
 
 T = TypeVar("T", covariant=True)
@@ -101,6 +102,16 @@ class Cluster(Protocol):
 
     async def delete_pod(self, namespace: str, pod: str, uid: str, finalizer: str = "") -> Outcome[None]:
         """Delete a pod, after this finalizer was taken off it."""
+
+    async def create_queue(self, namespace: str, body: Body) -> Outcome[Queue]: ...
+
+    async def delete_queue(self, namespace: str, name: str, uid: str) -> Outcome[None]: ...
+
+    async def create_resource_quota(self, namespace: str, body: Body) -> Outcome[ResourceQuota]: ...
+
+    async def patch_resource_quota(self, namespace: str, name: str, body: Body) -> Outcome[ResourceQuota]: ...
+
+    async def delete_resource_quota(self, namespace: str, name: str, uid: str) -> Outcome[None]: ...
 
     async def patch_queue_status(self, namespace: str, name: str, body: Body) -> Outcome[Queue]: ...
 

@@ -7,7 +7,7 @@ did not change. `usher.runtime.reporter` asks and writes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from usher.api import names
@@ -53,8 +53,14 @@ class ReportSettings:
     no write took along wait as long."""
 
 
-def queue_verdict(known: KnownQueue, view: QueueView | None, quotas: Mapping[str, str]) -> Verdict:
-    """What the condition Active of a Queue says. `quotas`: the nodes of the tree, and what is wrong with each."""
+def queue_verdict(
+    known: KnownQueue, view: QueueView | None, quotas: Mapping[str, str], behind: Sequence[Problem] = ()
+) -> Verdict:
+    """What the condition Active of a Queue says.
+
+    `quotas`: the nodes of the tree, and what is wrong with each; `behind`: what is wrong with the objects of other
+    systems that its quota comes from.
+    """
     spec = known.object.spec
     problems = [Problem(INVALID, each, takes_part=not known.closed) for each in known.problems]
     if spec.stop_policy is not StopPolicy.NONE:
@@ -63,6 +69,7 @@ def queue_verdict(known: KnownQueue, view: QueueView | None, quotas: Mapping[str
     if spec.quota and spec.quota != "root" and quotas.get(spec.quota, "missing"):
         why = "does not exist" if spec.quota not in quotas else f"takes no part: {quotas[spec.quota]}"
         problems.append(Problem(QUOTA_MISSING, f"its quota {spec.quota} {why}; units that name no other wait"))
+    problems.extend(replace(each, takes_part=True) for each in behind)
     if view is not None and view.problem:
         problems.append(Problem(POLICY_MISSING, f"{view.problem}; {view.policy} is used", takes_part=True))
     return verdict(problems)

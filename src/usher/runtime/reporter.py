@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from usher.api import names
@@ -75,6 +75,8 @@ class Reporter:
         self._behind = True
         """Something that should be written was not, or is not due yet."""
         self._problems: tuple[int, dict[ObjectRef, list[Problem]]] = (-1, {})
+        self._told: dict[ObjectRef, frozenset[str]] = {}
+        """By object of another system: the reasons that were told."""
         self._queues: set[str] = set()
         self._built: dict[str, tuple[object, ...]] = {}
         """By queue: what its stored status was last compared with, and found to say."""
@@ -92,6 +94,7 @@ class Reporter:
             return
         self._seen, self._behind = now, False
         quotas = {view.name: view for view in self._manager.engine.quotas()}
+        self._tell_others()
         pending = [*await self._look_at_queues(quotas), *await self._look_at_quotas(quotas)]
         pending.sort(key=lambda each: (each.since_ms, each.key))
         self._behind = self._behind or len(pending) > self._settings.writes_max
@@ -135,7 +138,7 @@ class Reporter:
     ) -> _Pending | None:
         now_ms = self._manager.clock_ms()
         line = self._line(key, known, view, now_ms)
-        active = queue_verdict(known, view, quotas)
+        active = queue_verdict(known, view, quotas, self._problems_behind(known))
         basis = (known.object, view, line, used, active)
         if self._built.get(key) == basis:
             return None
@@ -212,6 +215,38 @@ class Reporter:
             found = self._around.quotas.problems()
             self._problems = (changes, {key: list(each) for key, each in found.items()})
         return self._problems[1]
+
+    # -- quotas of others ---------------------------------------------------------------------------------------------
+
+    def _problems_behind(self, known: KnownQueue) -> Sequence[Problem]:
+        """What is wrong with the objects of other systems that feed a Queue: they have no conditions of ours."""
+        around, problems = self._around, self._quota_problems()
+        quota = known.object.spec.quota
+        ref = around.quotas.owner(quota) if quota else None
+        if ref is not None:
+            return problems.get(ref, ()) if ref[0] != "QueueQuota" else ()
+        if quota or known.queue.shared:
+            return ()
+        within = f"{known.object.metadata.namespace}/"
+        return [
+            Problem(each.reason, f"{kind} {key}: {each.message}", takes_part=True)
+            for (kind, key), found in problems.items()
+            if kind == "ResourceQuota" and key.startswith(within)
+            for each in found
+        ]
+
+    def _tell_others(self) -> None:
+        """An Event on each object of another system with which something is newly wrong."""
+        foreign = self._around.foreign
+        found = {ref: each for ref, each in self._quota_problems().items() if ref in foreign.metas}
+        for ref, problems in found.items():
+            before = self._told.get(ref, frozenset())
+            regarding = foreign.regarding(ref)
+            for problem in problems:
+                if problem.reason not in before and regarding is not None:
+                    severity = Severity.WARNING
+                    self._manager.cluster.tell(regarding, severity, problem.reason, "Reporting", problem.message)
+        self._told = {ref: frozenset(each.reason for each in problems) for ref, problems in found.items()}
 
     # -- both ---------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from usher.api.meta import ObjectMeta
 from usher.api.quantities import amounts_of, requirements_of
@@ -22,6 +23,7 @@ from usher.quotas.source import selected
 from usher.quotas.tree import QuotaTree
 from usher.runtime.capacity import Capacity
 from usher.runtime.facts import Reading, version_of
+from usher.runtime.foreign import Foreign
 from usher.runtime.objects import NamespaceObject, NodeObject, PriorityClassObject
 from usher.runtime.templates import ContainerDefaults, LimitRangeObject, RuntimeClassObject, defaults_of
 
@@ -95,10 +97,11 @@ class KnownQueue:
 class Surroundings:
     """Everything around the units, as the API server has it."""
 
-    def __init__(self, system_namespace: str, capacity: Capacity) -> None:
+    def __init__(self, system_namespace: str, capacity: Capacity, foreign: Foreign | None = None) -> None:
         self.capacity = capacity
         self.queue_quotas = QueueQuotas()
-        self.quotas = QuotaTree(self.queue_quotas)
+        self.foreign = foreign or Foreign(system_namespace)
+        self.quotas = QuotaTree(self.queue_quotas, *self.foreign.sources)
         self.queues: dict[str, KnownQueue] = {}
         self.quota_objects: dict[str, QueueQuota] = {}
         self._system = system_namespace
@@ -122,6 +125,10 @@ class Surroundings:
         if known is not None and outdated(found.metadata, known.object.metadata, gone):
             return
         self.changes += 1
+        if not gone or known is not None:
+            lone = not gone and not found.spec.quota and found.metadata.namespace != self._system
+            weight = found.spec.weight if lone else None
+            self.foreign.resource.queue_changed(found.metadata.namespace, found.metadata.name, weight)
         if gone:
             self.queues.pop(key, None)
         elif known is not None and known.object.spec == found.spec:
@@ -143,6 +150,11 @@ class Surroundings:
         else:
             self.quota_objects[name] = found
             self.queue_quotas.changed(found)
+
+    def see_foreign(self, kind: str, found: Any, gone: bool = False) -> None:
+        """A quota object of another system."""
+        self.changes += 1
+        self.foreign.see(kind, found, gone)
 
     def see_namespace(self, found: NamespaceObject, gone: bool = False) -> None:
         name, labels = found.metadata.name, found.metadata.labels

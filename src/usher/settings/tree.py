@@ -178,6 +178,33 @@ class Jobs:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Quotas:
+    """Where quotas come from, and what is charged to them besides jobs."""
+
+    sources: tuple[str, ...] = setting(
+        ("queuequotas", "elasticquotas", "elasticquotatrees", "resourcequotas"),
+        "Kinds whose objects are quotas; one whose CRD is not installed comes on when it is.",
+        several(choice("queuequotas", "elasticquotas", "elasticquotatrees", "resourcequotas"), least=1),
+    )
+    default_queues: bool = setting(
+        True, "Whether a shared Queue is made for each quota that has none of its name, and removed with it.", FLAG
+    )
+    resource_quota_pairs: bool = setting(
+        True,
+        "Whether, in managed namespaces, a lone ResourceQuota gets a Queue and a lone Queue gets a ResourceQuota.",
+        FLAG,
+    )
+    outside_pods: str = setting(
+        "count",
+        "Whether what pods outside Usher use is taken off what the nodes offer.",
+        choice("count", "ignore"),
+    )
+    outside_quota: str = setting(
+        "", "The quota that is charged with what pods outside Usher use; empty: none but the whole cluster.", IDENTITY
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reports:
     """What is written for people to read, and how often at most."""
 
@@ -366,6 +393,7 @@ class Settings:
     plugins: Plugins = group(Plugins, "What decides, by name.")
     labels: Labels = group(Labels, "How jobs say what they want.")
     jobs: Jobs = group(Jobs, "Which jobs are queued.")
+    quotas: Quotas = group(Quotas, "Where quotas come from.")
     reports: Reports = group(Reports, "What is written for people to read.")
     writer: Writer = group(Writer, "Writes to the API server.")
     election: Election = group(Election, "One manager leads.")

@@ -63,7 +63,12 @@ class JobReader:
         spec.inside("consumerRef")
         work = self._work(manifest, pod_sets, spec, templates)
         limit = spec.optional_integer("maximumExecutionTimeSeconds", low=1)
-        unit = replace(work.unit, active=spec.flag("active", True))
+        unit = replace(
+            work.unit,
+            active=spec.flag("active", True),
+            quota=spec.text("quota") or work.unit.quota,
+            preemptible=spec.flag("preemptible", work.unit.preemptible),
+        )
         if limit is not None:
             unit = replace(unit, max_execution_ms=limit * 1000)
         spec.refuse_others()

@@ -15,7 +15,7 @@ from usher.core.amounts import Amounts
 from usher.core.events import CapacityChanged, Event, QueueChanged, QueueGone, QuotaChanged, QuotaGone
 from usher.core.model import Queue, Quota
 from usher.quotas.placing import cycle
-from usher.sim import capacity, documents
+from usher.sim import capacity, documents, sources
 from usher.sim.jobs import JobReader
 from usher.sim.objects import API_VERSION, GROUP, SYSTEM_NAMESPACE, Manifest, collected, manifest
 from usher.sim.problems import Problems
@@ -32,8 +32,9 @@ KINDS: Final = {
     "Node": "v1",
     "Namespace": "v1",
     "PriorityClass": "scheduling.k8s.io/v1",
+    **sources.KINDS,
 }
-CHANGEABLE: Final = frozenset({"Queue", "QueueQuota"})
+CHANGEABLE: Final = frozenset({"Queue", "QueueQuota", *sources.KINDS})
 """Kinds that may be given again with a later arrival: a change."""
 
 _TOP: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
@@ -47,6 +48,8 @@ _RANK: Final[dict[type[Event], int]] = {
 }
 
 _T = TypeVar("_T")
+Versions = list[tuple[Quota, int, int | None]]
+"""Quotas, when they come, and when they go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,10 @@ class _Loading:
         for quota, arrives, leaves in quotas:
             found.append((arrives, QuotaChanged(quota)))
             found.extend([] if leaves is None else [(leaves, QuotaGone(quota.name))])
+        foreign = sources.replay([item for kind in sources.KINDS for item in self._of[kind]], self._problems)
+        self._refuse_doubles(quotas, foreign.lives)
+        found.extend(foreign.happenings)
+        quotas = [*quotas, *foreign.lives]
         for queue, arrives, leaves in [*queues, *_default_queues(works, quotas, {queue.key for queue, _, _ in queues})]:
             found.append((arrives, QueueChanged(queue)))
             found.extend([] if leaves is None else [(leaves, QueueGone(queue.key))])
@@ -198,7 +205,7 @@ class _Loading:
             for item in self._of[kind]
         ]
 
-    def _refuse_cycles(self, quotas: list[tuple[Quota, int, int | None]]) -> None:
+    def _refuse_cycles(self, quotas: Versions) -> None:
         parents: dict[str, str] = {}
         for at_ms in sorted({arrives for _, arrives, _ in quotas}):
             parents.update({quota.name: quota.parent for quota, arrives, _ in quotas if arrives == at_ms})
@@ -208,6 +215,10 @@ class _Loading:
                 self._problems.extend(item.where, [f"spec.parent: a cycle: {' → '.join(names)}"])
                 return
 
+    def _refuse_doubles(self, own: Versions, foreign: Versions) -> None:
+        both = {quota.name for quota, _, _ in own} & {quota.name for quota, _, _ in foreign}
+        self._problems.errors.extend(f"QueueQuota {name}: another source has a quota of this name" for name in both)
+
     def _namespace_labels(self) -> dict[str, dict[str, str]]:
         found = {item.name: item.labels for item in self._of["Namespace"]}
         for kind in ("Queue", "QueueUnit", "QueueJob", "Job"):
@@ -216,16 +227,17 @@ class _Loading:
         return found
 
 
-def _default_queues(
-    works: list[Work], quotas: list[tuple[Quota, int, int | None]], taken: set[str]
-) -> list[tuple[Queue, int, int | None]]:
-    """A shared queue for each quota whose units name no queue, as the manager makes one for every quota."""
+def _default_queues(works: list[Work], quotas: Versions, taken: set[str]) -> list[tuple[Queue, int, int | None]]:
+    """A shared queue for each quota whose units name none, or that, as the manager makes one for every quota."""
+    asked = {work.unit.queue for work in works}
     unnamed = [work.unit for work in works if not work.unit.queue]
     named, namespaces = {unit.quota for unit in unnamed}, {unit.namespace for unit in unnamed if not unit.quota}
     found: list[tuple[Queue, int, int | None]] = []
     for quota, arrives, leaves in quotas:
+        if quota.queue:
+            continue
         queue = Queue(SYSTEM_NAMESPACE, quota.name, quota=quota.name, shared=True)
-        if queue.key not in taken and (quota.name in named or namespaces & quota.namespaces):
+        if queue.key not in taken and (quota.name in named | asked or namespaces & quota.namespaces):
             taken.add(queue.key)
             found.append((queue, arrives, leaves))
     return found

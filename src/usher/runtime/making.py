@@ -1,0 +1,219 @@
+"""What the manager makes for people: a default Queue for each quota, and the missing half of Queue and ResourceQuota.
+
+`plan` is pure: what should be made, changed and removed, from what there is. The rule: what is not ours is never
+touched; ours is what carries our mark, and it goes when its reason has gone, a Queue only once no unit is in it.
+`Maker` carries a plan out, beside the manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from usher.api import names
+from usher.api.meta import ObjectMeta
+from usher.api.quantities import quantities_of
+from usher.core.amounts import parse_amounts
+from usher.core.model import Quota
+from usher.core.views import QueueView
+from usher.quotas.elasticquotatree import queue_name
+from usher.quotas.objects import ResourceQuota
+from usher.quotas.resourcequota import MADE_FOR, key_of, resource_of
+from usher.quotas.source import QueueHint
+from usher.runtime.manager import Manager
+from usher.runtime.port import Outcome, Written
+from usher.runtime.surroundings import KnownQueue, Surroundings
+
+log = logging.getLogger("usher.making")
+
+MADE_BY: Final = {"app.kubernetes.io/managed-by": "usher"}
+FOR_QUOTA: Final = f"{names.GROUP}/made-for-quota"
+"""On a Queue that we made: the quota (or the ResourceQuota) that had none."""
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MakingSettings:
+    """What is made at all."""
+
+    system_namespace: str
+    default_queues: bool = True
+    pairs: bool = True
+    interval_ms: int = 1_000
+
+
+@dataclass(slots=True)
+class Plan:
+    """What should be done; bodies with their namespaces, and objects to remove."""
+
+    create_queues: list[Body] = field(default_factory=list)
+    delete_queues: list[ObjectMeta] = field(default_factory=list)
+    create_quotas: list[Body] = field(default_factory=list)
+    patch_quotas: list[tuple[ObjectMeta, Body]] = field(default_factory=list)
+    delete_quotas: list[ObjectMeta] = field(default_factory=list)
+
+
+def default_queue(system: str, quota: str, hint: QueueHint) -> Body:
+    """The shared Queue of a quota's units that name none."""
+    spec: Body = {"quota": quota}
+    if hint.policy:
+        spec["queuePolicy"] = hint.policy
+    if hint.preempts:
+        spec["preemption"] = {"withinQuota": "LowerPriority"}
+    return _queue(queue_name(quota), system, quota, spec)
+
+
+def plan_defaults(
+    hints: Mapping[str, QueueHint],
+    queues: Mapping[str, KnownQueue],
+    views: Mapping[str, QueueView],
+    system: str,
+    plan: Plan,
+) -> None:
+    """A Queue in the system namespace for each quota without one of its name; ours go with their quota."""
+    wanted = {queue_name(quota): quota for quota in sorted(hints, reverse=True)}
+    for name, quota in sorted(wanted.items()):
+        if f"{system}/{name}" not in queues:
+            plan.create_queues.append(default_queue(system, quota, hints[quota]))
+    for key, known in sorted(queues.items()):
+        meta = known.object.metadata
+        if meta.namespace == system and FOR_QUOTA in meta.labels and meta.name not in wanted and _empty(views.get(key)):
+            plan.delete_queues.append(meta)
+
+
+def plan_pairs(
+    around: Surroundings, objects: Mapping[str, ResourceQuota], views: Mapping[str, QueueView], plan: Plan
+) -> None:
+    """In managed namespaces: a Queue for a lone ResourceQuota, and a ResourceQuota for a lone Queue."""
+    resource = around.foreign.resource
+    quotas = around.quotas.quotas()
+    by_namespace = {space: quota for quota in quotas.values() for space in quota.namespaces}
+    spaces: dict[str, list[KnownQueue]] = {}
+    for known in around.queues.values():
+        spaces.setdefault(known.object.metadata.namespace, []).append(known)
+    for meta in (found.metadata for found in objects.values()):
+        spaces.setdefault(meta.namespace, [])
+    for namespace, queues in sorted(spaces.items()):
+        theirs = resource.quotas_in(namespace)
+        ours = [
+            found
+            for found in objects.values()
+            if found.metadata.namespace == namespace and MADE_FOR in found.metadata.labels
+        ]
+        managed = resource.managed(namespace)
+        if managed and theirs and not queues:
+            plan.create_queues.append(_queue(theirs[0], namespace, theirs[0], {}))
+        for known in queues:
+            meta = known.object.metadata
+            if FOR_QUOTA in meta.labels and meta.labels[FOR_QUOTA] not in theirs and _empty(views.get(known.queue.key)):
+                plan.delete_queues.append(meta)
+        lone = sorted(
+            (each for each in queues if FOR_QUOTA not in each.object.metadata.labels),
+            key=lambda each: each.object.metadata.name,
+        )
+        if managed and lone and not theirs:
+            _plan_quota(lone[0], quotas, by_namespace, ours, plan)
+        elif not lone or theirs or not managed:
+            plan.delete_quotas.extend(found.metadata for found in ours)
+
+
+def _plan_quota(
+    known: KnownQueue,
+    quotas: Mapping[str, Quota],
+    by_namespace: Mapping[str, Quota],
+    ours: Sequence[ResourceQuota],
+    plan: Plan,
+) -> None:
+    meta = known.object.metadata
+    quota = quotas.get(known.queue.quota) or by_namespace.get(meta.namespace)
+    hard = {key_of(name): text for name, text in quantities_of(quota.max if quota is not None else {}).items()}
+    reference = {"apiVersion": names.API_VERSION, "kind": "Queue", "name": meta.name, "uid": meta.uid}
+    mine = [found for found in ours if found.metadata.labels.get(MADE_FOR) == meta.name]
+    plan.delete_quotas.extend(found.metadata for found in ours if found not in mine)
+    if not mine:
+        plan.create_quotas.append(
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {
+                    "name": meta.name,
+                    "namespace": meta.namespace,
+                    "labels": {**MADE_BY, MADE_FOR: meta.name},
+                    "ownerReferences": [{**reference, "controller": True}],
+                },
+                "spec": {"hard": hard},
+            }
+        )
+    elif _canonical(mine[0].spec.hard) != _canonical(hard):
+        gone = {key: None for key in mine[0].spec.hard if key not in hard}
+        plan.patch_quotas.append((mine[0].metadata, {"spec": {"hard": {**gone, **hard}}}))
+
+
+def _canonical(hard: Mapping[str, object]) -> dict[str, int]:
+    """So that 1 and 1000m are the same."""
+    return {key: parse_amounts({name: text}, "", [])[name] for key, text in hard.items() if (name := resource_of(key))}
+
+
+def _queue(name: str, namespace: str, quota: str, spec: Body) -> Body:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "Queue",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {**MADE_BY, FOR_QUOTA: queue_name(quota)},
+        },
+        "spec": spec,
+    }
+
+
+def _empty(view: QueueView | None) -> bool:
+    return view is None or (not view.waiting and not view.holding)
+
+
+class Maker:
+    """One leader's making."""
+
+    def __init__(self, manager: Manager, around: Surroundings, settings: MakingSettings) -> None:
+        self._manager = manager
+        self._around = around
+        self._settings = settings
+        self._seen: tuple[int, int] = (-1, -1)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._settings.interval_ms / 1000)
+
+    async def look(self) -> None:
+        """Make what is missing since the last look."""
+        now = (self._manager.turns, self._around.changes)
+        if now == self._seen:
+            return
+        self._seen = now
+        plan, settings = Plan(), self._settings
+        views = {view.key: view for view in self._manager.engine.queues()}
+        around = self._around
+        if settings.default_queues:
+            plan_defaults(around.quotas.queue_hints(), around.queues, views, settings.system_namespace, plan)
+        if settings.pairs:
+            plan_pairs(around, around.foreign.resource_quotas, views, plan)
+        await self._carry_out(plan)
+
+    async def _carry_out(self, plan: Plan) -> None:
+        cluster = self._manager.cluster
+        writes: list[Awaitable[Outcome[Any]]] = []
+        writes.extend(cluster.create_queue(body["metadata"]["namespace"], body) for body in plan.create_queues)
+        writes.extend(cluster.delete_queue(meta.namespace, meta.name, meta.uid) for meta in plan.delete_queues)
+        writes.extend(cluster.create_resource_quota(body["metadata"]["namespace"], body) for body in plan.create_quotas)
+        writes.extend(cluster.patch_resource_quota(meta.namespace, meta.name, body) for meta, body in plan.patch_quotas)
+        writes.extend(cluster.delete_resource_quota(meta.namespace, meta.name, meta.uid) for meta in plan.delete_quotas)
+        for outcome in await asyncio.gather(*writes):
+            if not isinstance(outcome, Written):
+                self._seen = (-1, -1)
+                log.debug("it was not made: %s", outcome)

@@ -1,0 +1,101 @@
+"""Quotas of other systems in manifests: tenants' own files can be tried offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worlds import job, node, quotas, report, simulate, unit, units, write
+
+from usher.testing.elastic import KOORDINATOR, RUNTIMES, Runtime, elastic_quota
+
+NAME = f"{KOORDINATOR}name"
+
+
+def asked(case: Runtime) -> list[dict[str, Any]]:
+    made = []
+    for name, quota, request in case.units():
+        requests = {resource: str(amount) for resource, amount in request.items()}
+        template = {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}}
+        made.append(unit(name, runs="1h", quota=quota, podSets=[{"name": "main", "count": 1, "template": template}]))
+    return made
+
+
+def later(body: dict[str, Any], arrives: str, leaves: str = "") -> dict[str, Any]:
+    body["metadata"]["annotations"]["sim.usher.dev/arrives"] = arrives
+    if leaves:
+        body["metadata"]["annotations"]["sim.usher.dev/leaves"] = leaves
+    return body
+
+
+@pytest.mark.parametrize("case", RUNTIMES.values(), ids=RUNTIMES)
+def test_the_shares_are_what_koordinator_computes(case: Runtime, tmp_path: Path) -> None:
+    machine = node(**{name: str(amount) for name, amount in case.total.items()})
+    world = write(tmp_path, machine, *case.quotas, *(asked(case) or [job("idle", labels={NAME: "c2"}, at="1h")]))
+
+    found = quotas(report(world, "--share", "koordinator", "--until", "1s"))
+
+    names = [each["metadata"]["name"] for each in case.quotas]
+    have = {name: {r: int(n) for r, n in found[name]["deserved"].items() if n != "0"} for name in names}
+    assert have == {name: dict(case.want.get(name, {})) for name in names}
+
+
+def test_jobs_find_their_quota_by_label_or_namespace_and_its_queue_with_it(tmp_path: Path) -> None:
+    world = write(
+        tmp_path,
+        node(cpu="4"),
+        elastic_quota("red", max={"cpu": 1}, annotations={"namespaces": ["r"]}),
+        elastic_quota("blue", max={"cpu": 2}),
+        job("by-label", labels={NAME: "blue"}, cpu="2"),
+        job("waits", labels={NAME: "blue"}, cpu="1"),
+        job("by-namespace", namespace="r", labels={"scheduling.x-k8s.io/queue-name": "red"}, cpu="1"),
+    )
+
+    found = units(report(world))
+
+    assert {name: (each["quota"], each["wait_s"]) for name, each in found.items()} == {
+        "by-label": ("blue", 0),
+        "waits": ("blue", 60),
+        "by-namespace": ("red", 0),
+    }
+
+
+def test_a_quota_changes_and_goes_in_time(tmp_path: Path) -> None:
+    world = write(
+        tmp_path,
+        node(cpu="4"),
+        elastic_quota("a", max={"cpu": 1}),
+        later(elastic_quota("a", max={"cpu": 2}), "30s"),
+        later(elastic_quota("b", max={"cpu": 2}), "0s", leaves="10s"),
+        job("two", labels={NAME: "a"}, cpu="2"),
+        job("late", labels={NAME: "b"}, cpu="1", at="20s"),
+    )
+
+    found = units(report(world, "--until", "10m"))
+
+    assert found["two"]["wait_s"] == 30
+    assert found["late"]["phase"] == "Enqueued"
+    assert "b does not exist" in found["late"]["message"]
+
+
+def test_what_is_wrong_is_said_with_file_and_object(tmp_path: Path) -> None:
+    bad = write(tmp_path, node(cpu="4"), elastic_quota("a", max={"cpu": "lots"}), job("j", labels={NAME: "a"}))
+    done = simulate(bad)
+    assert done.exit_code == 2
+    assert 'world.json: ElasticQuota default/a: spec.max.cpu: "lots" is not a quantity' in done.stderr
+
+    mild = write(
+        tmp_path, node(cpu="4"), elastic_quota("a", min={"cpu": 2}, max={"cpu": 1}), job("j", labels={NAME: "a"})
+    )
+    done = simulate(mild)
+    assert done.exit_code == 0, done.stderr
+    assert "ElasticQuota default/a: spec.min.cpu: 2 is above spec.max, 1; max counts" in done.stderr + done.stdout
+
+
+def test_two_sources_with_one_name_are_refused(tmp_path: Path) -> None:
+    own = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "QueueQuota", "metadata": {"name": "a"}, "spec": {}}
+    done = simulate(write(tmp_path, node(cpu="4"), own, elastic_quota("a"), job("j", labels={NAME: "a"})))
+
+    assert done.exit_code == 2
+    assert "QueueQuota a: another source has a quota of this name" in done.stderr
