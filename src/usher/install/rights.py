@@ -60,19 +60,6 @@ def cluster_rights() -> list[Right]:
         Right("priorities that jobs and queues name", "scheduling.k8s.io", ("priorityclasses",), FOLLOW),
         Right("what a runtime adds to a pod's request", "node.k8s.io", ("runtimeclasses",), FOLLOW),
         Right(
-            "namespaces with a ResourceQuota are quotas; in managed ones a lone Queue gets one",
-            "",
-            ("resourcequotas",),
-            (*READ, "create", "patch", "delete"),
-        ),
-        Right(
-            "quotas of other systems, where they are installed",
-            "scheduling.sigs.k8s.io",
-            ("elasticquotas", "elasticquotatrees"),
-            FOLLOW,
-        ),
-        Right("and whether they are", "apiextensions.k8s.io", ("customresourcedefinitions",), FOLLOW),
-        Right(
             "pods of queued jobs are followed, let in by removing our gate, taken back from elastic jobs",
             "",
             ("pods",),
@@ -97,7 +84,6 @@ def cluster_rights() -> list[Right]:
         Right("a Queue makes a quota, and a quota a Queue", "", ("resourcequotas",), (*READ, *MAKE)),
         Right("quotas of Koordinator, where there are any", SIG_SCHEDULING, ELASTIC, FOLLOW),
         Right("and whether there are", CRDS, ("customresourcedefinitions",), FOLLOW, _named(SIG_SCHEDULING, ELASTIC)),
-        Right("each quota has a default queue", GROUP, ("queues",), ("create", "delete")),
         Right("what was decided", GROUP, ("queueunits/status", "queues/status", "queuequotas/status"), ("patch",)),
         Right("what it tells people", "events.k8s.io", ("events",), ("create", "patch")),
         Right(
