@@ -70,6 +70,13 @@ def test_files_are_laid_over_each_other_and_single_values_over_them() -> None:
     assert found.settings.system_namespace == "batch"
 
 
+def test_off_is_a_word_as_for_helm() -> None:
+    found = read_values(["config: {admission: {mode: off}}"], ["config.log.level=error", "crds.adopt=false"], "a")
+
+    assert found.settings.admission.mode == "off"
+    assert found.at("crds.adopt") is False
+
+
 @pytest.mark.parametrize(("files", "sets", "want"), [
     (["- a"], [], "the values are no map"),
     (["a: ["], [], "the values are no YAML"),

@@ -31,6 +31,8 @@ COMMANDS = {
     "up": ("usher.cli.up:up", "Start a local control plane with simulated nodes."),
     "down": ("usher.cli.down:down", "Stop a local control plane."),
     "manager": ("usher.cli.manager:manager", "Run the manager: queue jobs and let them start."),
+    "install": ("usher.cli.install:install", "Install Usher into a cluster, or bring it up to date."),
+    "uninstall": ("usher.cli.uninstall:uninstall", "Remove Usher from a cluster."),
     "simulate": ("usher.cli.simulate:simulate", "Run manifests or a trace through the engine in virtual time."),
 }
 """Name to where the command is, and the line that `usher --help` shows for it."""

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+import yaml
 
 from usher.app import logs
 from usher.app.process import ManagerProcess
@@ -23,6 +24,7 @@ from usher.policies.registry import PluginError
 from usher.runtime.dryrun import Intent
 from usher.server.server import CannotListenError
 from usher.settings.loader import SettingsError, load_file
+from usher.settings.loader import shown as as_yaml
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """What stays in the caches is no garbage: collect seldom, and never look at what was there at the start."""
@@ -37,6 +39,7 @@ GC_THRESHOLDS = (50_000, 20, 100)
     "--dry-run", is_flag=True, help="Say what would be done first with the jobs that are there, and write nothing."
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How a dry run is printed.")
+@click.option("--print-config", is_flag=True, help="Print all settings as they would be, defaults included, and end.")
 def manager(
     config: Path | None,
     overrides: tuple[str, ...],
@@ -44,10 +47,14 @@ def manager(
     context: str | None,
     dry_run: bool,
     output: str,
+    print_config: bool,
 ) -> None:
     """Run the manager: queue jobs, let them start, take back what was lent."""
     try:
         settings = load_file(config, overrides)
+        if print_config:
+            click.echo(yaml.safe_dump(as_yaml(settings), sort_keys=False, width=120), nl=False)
+            return
         process = ManagerProcess(kubeconfig.load(kubeconfig_file, context=context), settings)
     except (SettingsError, UnknownKindError, PluginError, ConfigError) as error:
         raise click.ClickException(str(error)) from None

@@ -61,8 +61,9 @@ async def install(client: Client, values: Values, plan: Plan, say: Say) -> None:
     doors = [each for each in wanted if each not in first]
     for body in first:
         await _apply(client, body, plan, say)
-        if body["kind"] == CRDS.kind and not plan.dry_run:
-            await _until(partial(_established, client, body["metadata"]["name"]), ESTABLISH_S, "a kind is not served")
+    if not plan.dry_run:
+        for name in [each["metadata"]["name"] for each in first if each["kind"] == CRDS.kind]:
+            await _until(partial(_established, client, name), ESTABLISH_S, f"{name} is not served yet")
     if plan.wait_s and not plan.dry_run:
         say(f"waiting for the replicas of {values.namespace}/{NAME}")
         text = f"they are not available: see kubectl -n {values.namespace} get pods -l app.kubernetes.io/name={NAME}"
@@ -137,7 +138,7 @@ async def _refuse_helm(client: Client, values: Values) -> None:
 
 async def _established(client: Client, name: str) -> bool:
     found = await client.get(CRDS, name)
-    conditions = found.get("status", {}).get("conditions", ())
+    conditions = found.get("status", {}).get("conditions") or ()
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 

@@ -18,6 +18,7 @@ import yaml
 from usher import __version__
 from usher.install.configschema import config_schema
 from usher.settings.loader import SettingsError, load_text
+from usher.settings.strictyaml import StrictLoader
 from usher.settings.tree import Settings
 
 Schema = dict[str, Any]
@@ -212,12 +213,21 @@ class Values:
         return [f"config.systemNamespace: it is {self.namespace}, where Usher is installed: say another with -n"]
 
 
+class _Loader(StrictLoader):
+    """As Helm reads values: only true and false are flags, and `off` is a word."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  (as the base class has it)
+        first: [(tag, form) for tag, form in known if not tag.endswith(":bool") or first in "tTfF"]
+        for first, known in StrictLoader.yaml_implicit_resolvers.items()
+    }
+
+
 def read_values(files: Sequence[str], overrides: Sequence[str], namespace: str, *, policies: bool = True) -> Values:
     """Values from texts of YAML, later ones over earlier ones, and `path=value` texts over all; raises ValuesError."""
     given: dict[str, Any] = {}
     for text in files:
         try:
-            decoded = yaml.safe_load(text)
+            decoded = yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader of ours)
         except yaml.YAMLError as error:
             raise ValuesError([f"the values are no YAML: {error}"]) from None
         if decoded is not None and not isinstance(decoded, dict):
@@ -228,7 +238,7 @@ def read_values(files: Sequence[str], overrides: Sequence[str], namespace: str, 
         if not sign or not path:
             raise ValuesError([f"--set {text}: write it as image.tag=1.0"])
         try:
-            inner: Any = yaml.safe_load(value)
+            inner: Any = yaml.load(value, Loader=_Loader)  # noqa: S506  (a safe loader of ours)
         except yaml.YAMLError:
             raise ValuesError([f"--set {text}: the value is no YAML"]) from None
         for key in reversed(path.split(".")):

@@ -76,6 +76,8 @@ def integer(low: int, high: int) -> Value[int]:
 
 def choice(*choices: str) -> Value[str]:
     def read(value: Any) -> str:
+        if value is False and "off" in choices:
+            return "off"  # which YAML takes for a flag
         if value not in choices:
             raise ValueError(f"{quoted(value)} is not one of {', '.join(choices)}")
         return str(value)

@@ -1,0 +1,149 @@
+"""`usher install` and `usher uninstall` on a real control plane: in order, again and again, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+from installing import NAMESPACE, Installing
+
+pytestmark = pytest.mark.controlplane
+
+OFF = ("--set", "config.admission.mode=off")
+"""Without doors: no manager runs in these tests that would answer at them."""
+
+
+async def test_it_installs_waits_and_changes_only_what_is_said(installing: Installing) -> None:
+    first = await installing.installed(*OFF)
+
+    assert "CustomResourceDefinition queues.scheduling.x-k8s.io" in first.out
+    assert first.out.rstrip().endswith("label a Job with it: docs/live.md.")
+    deployment = await installing.kubectl.within(NAMESPACE).get("deployment", "usher")
+    assert deployment["status"]["availableReplicas"] == 2
+
+    again = await installing.installed(*OFF, "--set", "podDisruptionBudget.enabled=false", "--set", "replicas=1")
+
+    assert "PodDisruptionBudget usher deleted: it is not wanted any more" in again.out
+    changed = await installing.kubectl.within(NAMESPACE).get("deployment", "usher")
+    assert changed["spec"]["replicas"] == 1
+    assert changed["metadata"]["uid"] == deployment["metadata"]["uid"]
+    assert await installing.names("pdb") == set()
+    assert "usher" in await installing.names("networkpolicy")
+
+
+async def test_the_server_takes_every_object_also_the_doors(installing: Installing) -> None:
+    done = await installing.installed("--no-wait")
+
+    assert "usher-hold.jobs.batch" in await installing.names("mutatingadmissionpolicies")
+    assert "usher" in await installing.names("validatingwebhookconfigurations")
+    assert "waiting for" not in done.out
+
+    await installing.installed("--no-wait", "--set", "config.mode=audit")
+
+    assert await installing.names("mutatingadmissionpolicies") == set()
+    assert await installing.names("validatingwebhookconfigurations") == set()
+    binding = await installing.kubectl.get("validatingadmissionpolicybinding", "usher-jobs.jobs.batch")
+    assert binding["spec"]["validationActions"] == ["Warn", "Audit"]
+
+
+async def test_a_dry_run_stores_nothing(installing: Installing) -> None:
+    await installing.installed(*OFF)
+    before = await installing.kubectl.within(NAMESPACE).get("deployment", "usher")
+
+    done = await installing.installed(*OFF, "--dry-run=server", "--set", "replicas=5")
+
+    assert "Deployment usher (dry run)" in done.out
+    assert await installing.kubectl.within(NAMESPACE).get("deployment", "usher") == before
+
+
+async def test_what_is_printed_can_be_applied_by_kubectl(installing: Installing) -> None:
+    done = await installing.usher("install", "--print", "--set", "config.admission.mode=off")
+
+    await installing.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=done.out)
+    assert "usher" in await installing.names("deployments")
+
+
+async def test_definitions_of_somebody_else_are_refused_unless_adopted(installing: Installing) -> None:
+    await installing.kubectl.apply(foreign())
+    await installing.kubectl("wait", "--for=condition=Established", "crd/queues.scheduling.x-k8s.io")
+
+    refused = await installing.usher("install", *OFF)
+
+    assert refused.code == 1
+    assert "queues.scheduling.x-k8s.io: this cluster has definitions of these names that are not Usher's" in refused.err
+    assert "--adopt-crds" in refused.err
+    assert NAMESPACE not in await installing.names("namespaces")
+
+    await installing.installed(*OFF, "--adopt-crds", "--no-wait")
+    found = await installing.kubectl.get("crd", "queues.scheduling.x-k8s.io")
+    assert found["metadata"]["labels"]["app.kubernetes.io/part-of"] == "usher"
+    assert "queuePolicy" in str(found["spec"])
+
+
+def foreign() -> dict[str, object]:
+    """A kind of the same name that another system has brought."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "queues.scheduling.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": "scheduling.x-k8s.io",
+            "scope": "Namespaced",
+            "names": {"kind": "Queue", "plural": "queues", "singular": "queue"},
+            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+async def test_mistakes_are_said_before_anything_is_asked(installing: Installing) -> None:
+    done = await installing.usher("install", "--set", "replica=3")
+
+    assert done.code == 1
+    assert done.err.startswith("Error: replica: there is no such value; there are image, replicas")
+    assert NAMESPACE not in await installing.names("namespaces")
+
+
+async def test_replicas_that_do_not_come_are_said_with_where_to_look(installing: Installing) -> None:
+    done = await installing.usher("install", *OFF, "--set", "nodeSelector.disk=none", "--timeout", "2s")
+
+    assert done.code == 1
+    assert f"after 2 s they are not available: see kubectl -n {NAMESPACE} get pods" in done.err
+
+
+async def test_uninstalling_removes_what_was_installed_and_keeps_the_kinds(installing: Installing) -> None:
+    before = {kind: await installing.names(kind) for kind in ("clusterroles", "clusterrolebindings", "flowschemas")}
+    await installing.installed(*OFF, "--no-wait")
+    await installing.kubectl("apply", "-f", "-", stdin=QUEUE)
+
+    done = await installing.usher("uninstall", "--yes")
+
+    assert done.code == 0, done.err
+    assert "1 Queue: stay" in done.out
+    assert {kind: await installing.names(kind) for kind in before} == before
+    assert await installing.names("deployments") == set()
+    assert await installing.names("configmaps", "-l", "app.kubernetes.io/part-of=usher") == set()
+    assert "main" in await installing.names("queues.scheduling.x-k8s.io")
+    assert await installing.names("validatingadmissionpolicies") == {"usher-lease-anchor"}
+
+    gone = await installing.usher("uninstall", "--yes", "--crds")
+    assert "1 Queue: are deleted with their kinds" in gone.out
+    assert "queues.scheduling.x-k8s.io" not in await installing.names("crds")
+
+
+QUEUE = """\
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: Queue
+metadata: {name: main, namespace: default}
+"""
+
+
+async def test_uninstalling_asks_first(installing: Installing) -> None:
+    await installing.installed(*OFF, "--no-wait")
+
+    done = await installing.usher("uninstall", stdin="n\n")
+
+    assert done.code == 1
+    assert "Remove Usher? [y/N]" in done.out
+    assert "usher" in await installing.names("deployments")
