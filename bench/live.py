@@ -2,8 +2,8 @@
 
 Two things take turns on one control plane: the manager as a process of its own, and a bare loop that makes the same
 writes for each job (create the unit, say that it may start, resume the job, say that it runs) without deciding
-anything. Each creates the same jobs and is timed from the first creation to the last resume. Writes are counted by the API server itself.
-Then jobs that must wait are added, and the manager's memory is read. Run by `make bench`.
+anything. Each creates the same jobs and is timed from the first creation to the last resume. Writes are counted by the
+API server itself. Then jobs that must wait are added, and the manager's memory is read. Run by `make bench`.
 """
 
 import argparse

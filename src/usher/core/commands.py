@@ -7,14 +7,13 @@ from one about the current. The commands of one call are in the order in which t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from usher.core.model import Grant, Nomination
 from usher.core.phases import Cause, Phase
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
+class Admit(NamedTuple):
     """Let it start with these pods (phase Dequeued). Answered by Confirmed or Refused."""
 
     key: str
@@ -25,8 +24,7 @@ class Admit:
     """Nobody takes it back before this time; 0: anybody may at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(NamedTuple):
     """Quota is held; ask these checks (phase Reserved). Answered by Confirmed or Refused."""
 
     key: str
@@ -37,8 +35,7 @@ class Reserve:
     protected_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Grow:
+class Grow(NamedTuple):
     """A running elastic unit may have these pods now. Answered by Confirmed or Refused."""
 
     key: str
@@ -46,8 +43,7 @@ class Grow:
     grants: tuple[Grant, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shrink:
+class Shrink(NamedTuple):
     """A running elastic unit must give back pods down to this. Answered by UnitShrunk."""
 
     key: str
@@ -58,8 +54,7 @@ class Shrink:
     """The unit for which it is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(NamedTuple):
     """Stop it, in this admission or an earlier one. Answered by UnitStopped (or UnitFinished, UnitGone)."""
 
     key: str
@@ -69,16 +64,14 @@ class Evict:
     """The unit for which it is taken, if any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(NamedTuple):
     """Store that room is kept for this unit; None: no longer. Admit, Reserve and Grow clear it as well."""
 
     key: str
     nomination: Nomination | None
 
 
-@dataclass(frozen=True, slots=True)
-class NoteOvertaken:
+class NoteOvertaken(NamedTuple):
     """Store since when this waiting unit is overtaken; Admit, Reserve and Grow clear it.
 
     Only a restart reads it: it may be written late, together with whatever else is written of the unit.
@@ -88,8 +81,7 @@ class NoteOvertaken:
     since_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetPhase:
+class SetPhase(NamedTuple):
     """Write the unit's phase and cause; quota is reserved if and only if the phase holds quota."""
 
     key: str
@@ -100,8 +92,7 @@ class SetPhase:
     inactive: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(NamedTuple):
     """Call `handle` again at this time, if nothing happens before."""
 
     at_ms: int

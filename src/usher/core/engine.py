@@ -17,13 +17,16 @@ from usher.core.explain import Explanation, explain, reason
 from usher.core.lanes import QueueState
 from usher.core.lifecycle import Lifecycle
 from usher.core.model import CheckState, Grant, Settings, StopPolicy
-from usher.core.phases import Cause, Phase, after
+from usher.core.phases import FINISHED, Cause, Phase, after
 from usher.core.plugins import Plugins, QueuePolicy
 from usher.core.restore import go_on, restore
 from usher.core.state import UnitState, granted_amounts
 from usher.core.viewing import line_view, position, queue_views, quota_view, unit_view
 from usher.core.views import QueueView, QuotaView, UnitView, WaitingView
 from usher.core.world import World, count_shape
+
+OBJECTION_MAX = 500
+"""How much of what a check says is repeated."""
 
 
 class Engine:
@@ -298,7 +301,10 @@ class Engine:
         if unit is None:
             return
         world.replace.pop(event.key, None)
-        world.nominated.pop(event.key, None) if unit.leaf is None else None
+        if unit.leaf is None:
+            world.nominated.pop(event.key, None)
+        if unit.phase in FINISHED:
+            return  # it let go of everything then
         if unit.leaf is not None or not unit.grants:
             world.unplace(unit)
             world.let_go(unit)
@@ -381,6 +387,8 @@ class Engine:
             case CheckState.RETRY:
                 self._lifecycle.evict(unit, Cause.CHECK_RETRY)
             case CheckState.REJECTED:
+                why = f": {event.message[:OBJECTION_MAX]}" if event.message else ""
+                unit.objection = f"admission check {event.check} rejected it{why}"
                 self._lifecycle.evict(unit, Cause.CHECK_REJECTED)
             case _:
                 pass

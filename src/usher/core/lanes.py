@@ -122,9 +122,10 @@ class Lane:
         """The group this unit belongs to; `apart`: units may differ in ways that the engine cannot see."""
         key: GroupKey = ()
         if not self.blocks:
+            asks = tuple(sorted(unit.ask.items()))
             key = (
-                tuple(sorted(unit.ask.items())),
-                tuple(sorted(unit.ask_least.items())),
+                asks,
+                asks if unit.ask_least is unit.ask else tuple(sorted(unit.ask_least.items())),
                 unit.spec.preemptible,
                 unit.claims,
                 unit.spec.max_execution_ms,

@@ -200,6 +200,8 @@ class Lifecycle:
         unit.evictions += cause in TAKEN_BACK
         unit.phase = after(unit.phase, cause)
         unit.inactive = SET_ASIDE.get(cause, unit.inactive)
+        if cause is Cause.CHECK_REJECTED and unit.objection:
+            unit.inactive, unit.objection = unit.objection, ""
         if self.out_of_time(unit):
             unit.inactive = SET_ASIDE[Cause.MAXIMUM_EXECUTION_TIME]
         at_ms = 0

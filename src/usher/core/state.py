@@ -47,6 +47,7 @@ class UnitState:
         "leaving",
         "nomination",
         "not_before_ms",
+        "objection",
         "order",
         "overtaken_ms",
         "phase",
@@ -104,6 +105,8 @@ class UnitState:
         """Its place in the order of giving back, once computed."""
         self.unready_ms = -1
         self.checks: dict[str, CheckState] = {}
+        self.objection = ""
+        """What the check said that rejected it."""
         # Its way out.
         self.evicting: Cause | None = None
         self.evicted_for = ""
