@@ -34,6 +34,7 @@ from usher.app.resources import (
 )
 from usher.app.shown import Shown
 from usher.app.sources import KINDS_OF, Sources
+from usher.app.tasks import cancelled, first_of
 from usher.app.telling import Teller
 from usher.core.engine import Engine
 from usher.core.plugins import Plugins
@@ -50,6 +51,7 @@ from usher.kube.store import Deleted, Delta
 from usher.kube.transport import AiohttpTransport
 from usher.kube.writer import Writer, WriterSettings
 from usher.policies.registry import UnknownPluginError, plugins
+from usher.runtime.audit import Auditor
 from usher.runtime.capacity import Capacity
 from usher.runtime.dryrun import Intent, intents
 from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
@@ -228,7 +230,7 @@ class ManagerProcess:
             await stack.enter_async_context(self.server)
             log.info("listening on %s", self.server.url)
             for beside in (watch_lag(self.numbers), self._watch_lease()):
-                stack.push_async_callback(_cancelled, asyncio.ensure_future(beside))
+                stack.push_async_callback(cancelled, asyncio.ensure_future(beside))
             client = await stack.enter_async_context(self.client())
             self._follow(client)
             await self._following.listed(stack)
@@ -274,7 +276,8 @@ class ManagerProcess:
 
     async def _lead(self, client: Client, term: Term, begun: Callable[[], None] | None) -> None:
         fence = unit_fence(self.settings.lease_namespace, self.settings.election.lease_name)
-        if not await self._fenced(client, fence, term) or not await self._caught_up(client, term):
+        audits = self.settings.mode == "audit"  # nothing is written that would need a fence
+        if not (audits or await self._fenced(client, fence, term)) or not await self._caught_up(client, term):
             return
         writer = Writer(
             client,
@@ -285,13 +288,15 @@ class ManagerProcess:
         self.writer = writer
         assert self.election is not None
         teller = Teller(writer, self.election.holder, self.settings.events, self.numbers)
-        manager, around = self._new_term(self._wrap(LiveCluster(client, writer, teller)), term.epoch)
+        cluster = self._wrap(LiveCluster(client, writer, teller))
+        manager, around = self._new_term(cluster, term.epoch, Auditor if audits else Manager)
         try:
             self._tell_everything(manager, around)
             manager.begin()
             if begun is not None:
                 begun()
-            await _first_of(manager.run(), term.ended(), self._look_at_capacity(), *self._reports(manager, around))
+            reports = [] if audits else self._reports(manager, around)
+            await first_of(manager.run(), term.ended(), self._look_at_capacity(), *reports)
         finally:
             manager.stopped = True
             self.manager = self.surroundings = None
@@ -301,9 +306,9 @@ class ManagerProcess:
                         await teller.close()
             await writer.drain(DRAIN_S if term.held() and not self._dead else 0.0)
 
-    def _new_term(self, cluster: Cluster, epoch: int) -> tuple[Manager, Surroundings]:
+    def _new_term(self, cluster: Cluster, epoch: int, kind: type[Manager] = Manager) -> tuple[Manager, Surroundings]:
         jobs = self.settings.jobs
-        manager = Manager(
+        manager = kind(
             cluster,
             Engine(self.settings.engine.core(), self._plugins()),
             self._base,
@@ -441,21 +446,3 @@ class Silent:
 def now_ms() -> int:
     """Since 1970: what is stored must mean the same to the next process."""
     return time.time_ns() // 1_000_000
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-async def _first_of(*waits: Any) -> None:
-    """Until the first ends, however it ends; the others are cancelled."""
-    tasks = [asyncio.ensure_future(each) for each in waits]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
