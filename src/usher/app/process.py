@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, cast
 
 from usher.app.cluster import LiveCluster
 from usher.app.counting import Counting
+from usher.app.doors import Doors
 from usher.app.fence import unit_fence
 from usher.app.following import Following, Watched
 from usher.app.resources import (
@@ -106,6 +107,7 @@ class ManagerProcess:
         self._following = Following()
         self._plugins()  # what is not there is said now, not when we lead
         self._base = self._reading()
+        self.doors = Doors(settings, self._base, lambda: not self._dead)
 
     def client(self) -> Client:
         config = self._config
@@ -191,7 +193,8 @@ class ManagerProcess:
         return self.surroundings
 
     def _hear(self, see: Callable[[Any, bool], None], deltas: Sequence[Delta[Any]]) -> None:
-        """What an informer brings goes to the term that is on, if any."""
+        """What an informer brings goes to the doors, and to the term that is on, if any."""
+        self.doors.hear(deltas)
         if self.manager is None:
             return
         for delta in deltas:
@@ -234,6 +237,7 @@ class ManagerProcess:
             client = await stack.enter_async_context(self.client())
             self._follow(client)
             await self._following.listed(stack)
+            await stack.enter_async_context(self.doors.open(client))
             if ready is not None:
                 ready()
             self.election = await stack.enter_async_context(

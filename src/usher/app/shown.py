@@ -34,7 +34,7 @@ class Shown:
         debug = settings.server.debug
         return Asked(
             live={"loop": self._loop, "lease": self._lease},
-            ready={"caches": self._caches},
+            ready={"caches": self._caches, "doors": lambda: self._process.doors.problem()},
             metrics=gatherer(self.watched()),
             explain=self._explain if debug else None,
             violations=self._violations if debug else None,

@@ -161,7 +161,7 @@ def observe(entry: Entry, now_ms: int, settle_ms: int) -> list[ev.Event]:
     if entry.runs:
         return _observe_running(entry, unit, job)
     if stored.phase in WAITING and stored.inactive:
-        resumed = stored.inactive == PAUSED and not job.suspended
+        resumed = stored.inactive == PAUSED and (not job.suspended or job.resumed)
         if resumed or not unit.unit.active:  # whoever makes it inactive himself takes over: what was before is over
             return [ev.UnitReactivated(key)]
     return []

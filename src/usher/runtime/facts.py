@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from usher.api import names
-from usher.api.meta import ObjectReference
+from usher.api.meta import ObjectMeta, ObjectReference
 from usher.api.queueunit import QueueUnit, QueueUnitStatus
 from usher.api.stored import stored_of
 from usher.api.times import ms_of
@@ -100,6 +100,11 @@ class JobFacts:
     def admission(self) -> str:
         """With which admission it was last let start."""
         return self.found.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+
+    @property
+    def resumed(self) -> bool:
+        """Its owner, who had paused it, wants it to be queued again; it stays suspended (see `usher.webhooks`)."""
+        return self.found.metadata.annotations.get(names.PAUSED) == "false"
 
     @property
     def reduced(self) -> bool:
@@ -247,16 +252,21 @@ def _says_the_same(before: JobObject, after: JobObject) -> bool:
 def takes_part(found: JobObject, reading: Reading) -> bool:
     """Whether a job is queued at all: it names a queue or a quota, or every job of its namespace is."""
     meta, keys = found.metadata, reading.keys
-    if meta.namespace in reading.managed:
+    if _managed(meta, reading):
         return True
     return any(key in meta.labels or key in meta.annotations for key in (*keys.queue, *keys.quota))
+
+
+def _managed(meta: ObjectMeta, reading: Reading) -> bool:
+    """Whether it is queued because of where it was created: the settings say so, or the doors marked it."""
+    return meta.namespace in reading.managed or meta.labels.get(names.MANAGED) == "true"
 
 
 def draft(kind: JobKind, job: Job, found: JobObject, reading: Reading) -> Draft | None:
     """What the unit of a job should say; None if it does not take part."""
     keys, said = reading.keys, Said(job)
     queue, quota = said.first(keys.queue), said.first(keys.quota)
-    if not queue and not quota and job.namespace not in reading.managed:
+    if not queue and not quota and not _managed(found.metadata, reading):
         return None
     if said.first((names.QUEUE_JOB,)) or _owned(found, reading):
         return None

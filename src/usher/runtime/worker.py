@@ -280,6 +280,8 @@ class Worker:
             marks = {UNIT_ANNOTATION: unit.name, QUOTA_ANNOTATION: unit.stored.quota}
             patch = job.kind.release(decoded, grants, Additions(marks, GATE, unit.unit.elastic, added(unit)))
             notes = {ADMISSION_ANNOTATION: unit.admission}
+            if names.PAUSED in meta.annotations:
+                notes[names.PAUSED] = None
             fewer = [f"{name}={grants[name]}/{n}" for name, n in job.counts.items() if grants.get(name, n) < n]
             if fewer and not unit.unit.elastic:
                 notes[REDUCED_ANNOTATION] = ",".join(fewer)

@@ -1,0 +1,135 @@
+"""The table of the doors on the real API server, both ways: by policies with the webhook for the rest, and by the
+webhook alone. The manager that answers is a standby: nothing but the doors touches a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from doorway import JOBS, USHER, Doorway, doorcases, doorway
+from living import KINDS, Live
+
+from usher.api.names import API_VERSION
+from usher.kube.errors import KubeError
+
+ALONE, WITH_OTHERS = doorcases.ALONE, doorcases.WITH_OTHERS
+
+
+async def world(way: Doorway) -> None:
+    """What the table says is there."""
+    live, spaces = way.live, way.spaces
+    for name in (each for each in spaces.values()):
+        await live.admin("label", "namespace", name, f"door-of={way.team}", "--overwrite")
+    await live.queue("main", maxPriority=100)
+    await live.queue("second")
+    await live.queue("only", namespace=spaces["managed"])
+
+    def chosen(*roles: str) -> dict[str, Any]:
+        names = [spaces[role] for role in roles]
+        return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]}
+
+    await live.queue("open", namespace="usher-system", namespaceSelector=chosen("team", "managed"))
+    await live.queue("closed", namespace="usher-system", namespaceSelector=chosen("other"))
+    await live.quota("ours", namespaces=[spaces["team"]])
+    await live.quota("below", parent="ours")
+    await live.quota("theirs", namespaces=[spaces["other"]])
+    await live.quota("free")
+
+
+async def outcome(way: Doorway, name: str, case: Any) -> tuple[dict[str, Any], str]:
+    """The job as it is stored in the end, and what was said."""
+    space, user = way.spaces[case.namespace], way.as_(case.user)
+    body = {**case.create, "metadata": {**case.create["metadata"], "name": name}}
+    try:
+        stored = await user.create(JOBS, body, space)
+        for patch in case.first:
+            await way.as_(USHER).patch(JOBS, name, space, patch)
+        if case.change is not None:
+            stored = await user.patch(JOBS, name, space, case.change)
+    except KubeError as error:
+        return {}, error.message
+    return stored, ""
+
+
+async def problems(way: Doorway, table: Mapping[str, Any]) -> list[str]:
+    found = []
+    for number, (title, case) in enumerate(table.items()):
+        stored, said = await outcome(way, f"case-{number}", case)
+        want = case.text.format(namespace=way.spaces[case.namespace]) if case.refused else ""
+        if (want and not said.endswith(want)) or (said and not want):
+            found.append(f"{title}: said {said!r}, want {want!r}")
+        elif not want:
+            have = {path: doorcases.inside(stored, path) for path in case.want}
+            if have != dict(case.want):
+                found.append(f"{title}: {have}")
+    return found
+
+
+@pytest.mark.parametrize("way_of", ["policies", "webhook"])
+async def test_both_ways_do_what_the_table_says(live: Live, way_of: str) -> None:
+    async with doorway(live, policies=way_of == "policies") as way:
+        await world(way)
+        await way.install()
+        await way.manager(leads=False)
+        await way.effective()
+
+        assert await problems(way, {**ALONE, **WITH_OTHERS}) == []
+
+
+async def test_policies_alone_do_what_one_object_shows(live: Live) -> None:
+    """Nobody runs who could answer: Usher is down, or was never there."""
+    async with doorway(live, policies=True) as way:
+        await world(way)
+        await way.install(with_webhook=False)
+        await way.effective(with_webhook=False)
+
+        assert await problems(way, ALONE) == []
+
+
+@pytest.mark.parametrize("way_of", ["policies", "webhook"])
+async def test_our_own_kinds_are_guarded_in_both_ways(live: Live, way_of: str) -> None:
+    async with doorway(live, policies=way_of == "policies") as way:
+        await world(way)
+        await way.install()
+        await way.manager(leads=False)
+        await way.effective()
+        await guard_quotas(way)
+        await guard_units(way)
+
+
+async def guard_quotas(way: Doorway) -> None:
+    quotas, tenant = KINDS["quota"], way.as_("admin")
+    said = await way.refusal(tenant.patch(quotas, "ours", None, {"spec": {"parent": "below"}}))
+    assert said.endswith("(below → ours → below): choose another parent")
+    assert await way.refusal(tenant.patch(quotas, "ours", None, {"spec": {"parent": "later"}})) == ""
+    assert await way.refusal(tenant.patch(quotas, "ours", None, {"spec": {"parent": None}})) == ""
+
+
+async def guard_units(way: Doorway) -> None:
+    units, admin = KINDS["unit"], way.as_("admin")
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "QueueUnit",
+        "metadata": {"name": "by-hand"},
+        "spec": {"queue": "main", "priority": 101, "request": {"cpu": "1"}},
+    }
+    said = await way.refusal(admin.create(units, body, way.team))
+    assert said.endswith(
+        "priority 101 is above 100, the highest of queue main: ask for at most 100, or use another queue"
+    )
+    made = {**body, "spec": {**body["spec"], "priority": 5}}  # type: ignore[dict-item]
+    await admin.create(units, made, way.team)
+
+    async def status(user: str, said: dict[str, Any]) -> str:
+        attempt = way.as_(user).patch(units, "by-hand", way.team, {"status": said}, subresource="status")
+        return await way.refusal(attempt)
+
+    refusal = await status("admin", {"phase": "Dequeued"})
+    assert "the status of a QueueUnit is written by Usher alone" in refusal
+    assert await status("a-check", {"admissionChecks": [{"name": "budget", "state": "Ready"}]}) == ""
+    assert "written by Usher alone" in await status("a-check", {"admissionChecks": [], "phase": "Dequeued"})
+    queue = way.as_("admin").patch(KINDS["queue"], "main", way.team, {"status": {"used": {}}}, subresource="status")
+    assert "the status of a Queue is written by Usher alone" in await way.refusal(queue)
+    await admin.delete(units, "by-hand", way.team)
