@@ -47,7 +47,7 @@ CREATING: dict[str, tuple[str, str, Any, str]] = {
     "a request that is a fraction without quotes": ("Queue", "spec.request.cpu", 1.5, "must be of type integer,string"),
     "a resource that is no name": ("Queue", "spec.request.c p u", 1, RESOURCE),
     "too many resources": ("Queue", "spec.request", {f"r{n}": 1 for n in range(65)}, "must have at most 64 items"),
-    "a queue's quota that is no name": ("Queue", "spec.quota", "Team Red", NAME),
+    "a queue's quota that is no name": ("Queue", "spec.quota", "Team Red", "this is not the name of a quota"),
     "a priority class that is no name": ("Queue", "spec.priorityClassName", "High!", NAME),
     "a duration that is none": ("Queue", "spec.reserveAfter", "soon", "this is not a duration: write it as in 90s"),
     "a preemption that is none": ("Queue", "spec.preemption", {"withinQuota": "Any"}, '"Never", "LowerPriority"'),

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds import job, node, quotas, report, simulate, unit, units, write
+from worlds import job, node, queue, quota, quotas, report, simulate, unit, units, write
 
-from usher.testing.elastic import KOORDINATOR, RUNTIMES, Runtime, elastic_quota
+from usher.testing.elastic import KOORDINATOR, RUNTIMES, Runtime, elastic_quota, quota_tree
 
 NAME = f"{KOORDINATOR}name"
 
 
 def asked(case: Runtime) -> list[dict[str, Any]]:
     made = []
-    for name, quota, request in case.units():
+    for name, purse, request in case.units():
         requests = {resource: str(amount) for resource, amount in request.items()}
         template = {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}}
-        made.append(unit(name, runs="1h", quota=quota, podSets=[{"name": "main", "count": 1, "template": template}]))
+        made.append(unit(name, runs="1h", quota=purse, podSets=[{"name": "main", "count": 1, "template": template}]))
     return made
 
 
@@ -99,3 +99,86 @@ def test_two_sources_with_one_name_are_refused(tmp_path: Path) -> None:
 
     assert done.exit_code == 2
     assert "QueueQuota a: another source has a quota of this name" in done.stderr
+
+
+def test_a_tree_in_one_object_limits_amounts_and_jobs(tmp_path: Path) -> None:
+    root = {
+        "name": "root",
+        "min": {"cpu": 4},
+        "max": {"cpu": 4},
+        "children": [
+            {"name": "Team_A", "max": {"cpu": 2}, "namespaces": ["a"]},
+            {"name": "b", "max": {"koord-queue/max-jobs": 1}, "namespaces": ["b"]},
+        ],
+    }
+    world = write(
+        tmp_path,
+        node(cpu="9"),
+        quota_tree(root),
+        queue("q", namespace="usher-system"),
+        *(job(f"a{i}", namespace="a", cpu="1") for i in range(3)),
+        *(job(f"b{i}", namespace="b", cpu="1") for i in range(2)),
+        job("unnamed", namespace="a", cpu="1", labels={NAME: "Team_A"}, at="5m"),
+    )
+
+    run = report(world)
+
+    found = {name: (each["quota"], each["wait_s"]) for name, each in units(run).items()}
+    assert found == {
+        "a0": ("Team_A", 0),
+        "a1": ("Team_A", 0),
+        "a2": ("Team_A", 60),
+        "b0": ("b", 0),
+        "b1": ("b", 60),
+        "unnamed": ("Team_A", 0),
+    }
+    assert quotas(run)["Team_A"]["parent"] == "tree:company"
+
+
+def resource_quota(name: str, namespace: str, **hard: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": hard}}
+    return body | {"metadata": {"name": name, "namespace": namespace, "annotations": {}}}
+
+
+def test_a_resource_quota_is_the_purse_of_a_queue_that_has_no_other(tmp_path: Path) -> None:
+    world = write(
+        tmp_path,
+        node(cpu="9", memory="9Gi"),
+        resource_quota("rq", "a", cpu="2"),
+        resource_quota("rq", "b", cpu="1"),
+        later(resource_quota("rq", "a", cpu="3"), "30s"),
+        quota("team", namespaces=["b"]),
+        queue("q", namespace="a"),
+        queue("q", namespace="b"),
+        *(job(f"a{i}", namespace="a", cpu="2" if i == 2 else "1") for i in range(3)),
+        job("b0", namespace="b", cpu="4"),
+    )
+
+    run = report(world)
+
+    waits = {name: (each["quota"], each["wait_s"]) for name, each in units(run).items()}
+    assert waits == {
+        "a0": ("resourcequota:a", 0),
+        "a1": ("resourcequota:a", 0),
+        "a2": ("resourcequota:a", 60),
+        "b0": ("team", 0),
+    }
+
+
+def test_in_a_managed_namespace_a_lone_resource_quota_has_a_queue(tmp_path: Path) -> None:
+    label = {"scheduling.x-k8s.io/managed": "true"}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": label}}
+    named = {"scheduling.x-k8s.io/queue-name": "rq"}
+    world = write(
+        tmp_path,
+        node(cpu="9"),
+        space,
+        resource_quota("rq", "a", cpu="2"),
+        job("fits", namespace="a", cpu="2", labels=named),
+        job("silent", namespace="a", labels=named, template={"spec": {"containers": [{"name": "c"}]}}),
+    )
+
+    found = units(report(world))
+
+    assert found["fits"]["wait_s"] == 0
+    assert "no request for cpu" in found["silent"]["message"]

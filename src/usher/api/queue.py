@@ -20,6 +20,7 @@ from usher.api.shapes import (
     Natural,
     OptionalName,
     Quantities,
+    QuotaName,
     Reported,
     Rule,
     always,
@@ -69,7 +70,7 @@ class QueueSpec(Api, frozen=True, kw_only=True):
     """Of the quota node that stands for this queue where its units have no other purse; 0: only what others leave."""
     request: Quantities = field(default_factory=dict)
     """What the queue asks for while it has neither QueueJobs nor units."""
-    quota: OptionalName = ""
+    quota: QuotaName = ""
     """The quota of its units that name none."""
     namespace_selector: LabelSelector | None = None
     """Which namespaces may use a shared queue (one in the system namespace); without it, all."""

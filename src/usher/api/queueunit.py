@@ -23,6 +23,7 @@ from usher.api.shapes import (
     Natural,
     OptionalName,
     Quantities,
+    QuotaName,
     Reported,
     Rule,
     Time,
@@ -87,7 +88,7 @@ class QueueUnitSpec(Api, frozen=True, kw_only=True):
     """The PriorityClass that the priority came from."""
     queue: OptionalName = ""
     """The Queue: one in the unit's namespace, else a shared one; without it, that of its quota."""
-    quota: OptionalName = ""
+    quota: QuotaName = ""
     """The quota that is charged; without it, that of its queue or namespace."""
     pod_sets: Annotated[PodSets, shape(minItems=1)] = ()
     """The pods. They follow the job while it waits; while quota is reserved only the count of an elastic set may

@@ -116,6 +116,15 @@ Natural = Annotated[int, shape(format="int64", minimum=0)]
 Name = Annotated[str, worded(NAME, NAME_WORDS, 253)]
 OptionalName = Annotated[str, worded(f"^$|{NAME}", NAME_WORDS, 253)]
 """A name, or the empty text that clients in Go write for none."""
+QuotaName = Annotated[
+    str,
+    worded(
+        r"^$|^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        "this is not the name of a quota: letters, digits, '-', '_' and '.' make one",
+        253,
+    ),
+]
+"""A quota, or none. In the trees of other systems quotas are not objects, and have names that objects cannot have."""
 Time = Annotated[str, shape(format="date-time")]
 Message = Annotated[str, shape(maxLength=32768)]
 Duration = Annotated[

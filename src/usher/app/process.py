@@ -55,19 +55,20 @@ from usher.policies.registry import UnknownPluginError, plugins
 from usher.runtime.audit import Auditor
 from usher.runtime.capacity import Capacity
 from usher.runtime.dryrun import Intent, intents
-from usher.runtime.facts import Keys, Reading, read_pod, read_unit, takes_part
+from usher.runtime.facts import Keys, PodFacts, Reading, read_pod, read_unit, takes_part
 from usher.runtime.foreign import Foreign
 from usher.runtime.lag import watch_lag
 from usher.runtime.making import Maker, MakingSettings
 from usher.runtime.manager import Manager, ManagerSettings
 from usher.runtime.numbers import Numbers
 from usher.runtime.objects import EMPTY, JobObject, NodeObject
+from usher.runtime.outside import OutsidePod, read_outside
 from usher.runtime.port import Cluster
 from usher.runtime.report import ReportSettings
 from usher.runtime.report_units import UnitReporter
 from usher.runtime.reporter import Reporter
 from usher.runtime.retention import Retention, RetentionSettings
-from usher.runtime.surroundings import Surroundings
+from usher.runtime.surroundings import Charging, Surroundings
 from usher.server.server import Server
 from usher.settings.tree import Settings
 
@@ -158,7 +159,7 @@ class ManagerProcess:
         )
         add(QUEUES, lambda found, gone: self._around().see_queue(found, gone))
         add(UNITS, lambda facts, gone: self._term().see_unit(facts, gone), read_unit)
-        add(PODS, self._see_pod, lambda pod: read_pod(pod, self._by_name))
+        add(PODS, self._see_pod, lambda pod: read_pod(pod, self._by_name) or read_outside(pod))
         for kind in self._kinds:
             add(resource_of(kind), self._see_job_of(kind), self._slim)
 
@@ -175,8 +176,9 @@ class ManagerProcess:
     def _see_job_of(self, kind: JobKind) -> Callable[[JobObject, bool], None]:
         return lambda found, gone: self._term().see_job(kind, found, gone)
 
-    def _see_pod(self, pod: Any, gone: bool) -> None:
-        if pod is not None:
+    def _see_pod(self, pod: PodFacts | OutsidePod, gone: bool) -> None:
+        self._around().outside.see(pod, gone)
+        if isinstance(pod, PodFacts):
             self._term().see_pod(pod, gone)
 
     def _see_node(self, node: NodeObject, gone: bool) -> None:
@@ -327,7 +329,8 @@ class ManagerProcess:
         settings = self.settings
         kinds = [KINDS_OF[each] for each in settings.quotas.sources]
         foreign = Foreign(settings.system_namespace, settings.managed_namespaces, kinds)
-        around = Surroundings(settings.system_namespace, Capacity(settings.capacity_loss_grace_ms), foreign)
+        charging = Charging(settings.quotas.outside_pods == "count", settings.quotas.outside_quota, manager.queued)
+        around = Surroundings(settings.system_namespace, Capacity(settings.capacity_loss_grace_ms), foreign, charging)
         self.manager, self.surroundings = manager, around
         return manager, around
 

@@ -224,4 +224,4 @@ def _compare_mins(path: str, node: TreeNode, quota: Quota, found: _Read) -> None
 
 def queue_name(quota: str) -> str:
     """The name of an object for a quota, whose own may be anything."""
-    return re.sub(r"[^a-z0-9.-]+", "-", quota.lower()).strip("-.")[-58:].strip("-.") or "quota"
+    return re.sub(r"[^a-z0-9.-]+", "-", quota.lower()).strip("-.")[-63:].strip("-.") or "quota"

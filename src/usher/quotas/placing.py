@@ -7,6 +7,7 @@ reasons are words for conditions. Also: what of a tree that has its places canno
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from usher.core.amounts import Amounts, format_amount
@@ -106,3 +107,19 @@ def contested(quotas: Mapping[str, Quota]) -> dict[str, Problem]:
         for each in quotas[name].namespaces:
             taken.setdefault(each, name)
     return found
+
+
+def burdened(quotas: Mapping[str, Quota], name: str, amounts: Amounts) -> dict[str, Quota]:
+    """The quotas, where one is charged with what is none of a unit's: so much less is left of its limits, and above."""
+    found = dict(quotas)
+    seen: set[str] = set()
+    while name in quotas and name not in seen:
+        seen.add(name)
+        quota = quotas[name]
+        found[name] = replace(quota, min=_without(quota.min, amounts), max=_without(quota.max, amounts))
+        name = quota.parent
+    return found
+
+
+def _without(amounts: Amounts, less: Amounts) -> dict[str, int]:
+    return {resource: max(0, amount - less.get(resource, 0)) for resource, amount in amounts.items()}

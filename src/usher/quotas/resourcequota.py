@@ -111,12 +111,13 @@ class ResourceQuotas:
                 queues[name] = weight
             self._derive(namespace)
 
-    def outside_changed(self, namespace: str, amounts: Amounts) -> None:
-        """What pods of a namespace use that do not belong to Usher."""
-        space = self._space(namespace)
-        if space.outside != amounts:
-            space.outside = dict(amounts)
-            self._derive(namespace)
+    def outside_changed(self, used: Mapping[str, Amounts]) -> None:
+        """What pods use that do not belong to Usher, by namespace; none in those that are not named."""
+        for namespace in {**self._spaces, **used}:
+            space, amounts = self._space(namespace), used.get(namespace, {})
+            if space.outside != amounts:
+                space.outside = dict(amounts)
+                self._derive(namespace)
 
     def namespace_changed(self, name: str, labels: Labels) -> None:
         space, managed = self._space(name), name in self._managed or labels.get(self._label) == "true"

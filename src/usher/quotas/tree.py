@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from usher.core.amounts import Amounts
 from usher.core.events import QuotaChanged, QuotaGone
 from usher.core.model import Quota
-from usher.quotas.placing import contested, misplaced, overpromised
+from usher.quotas.placing import burdened, contested, misplaced, overpromised
 from usher.quotas.source import Labels, Problem, QueueHint, QuotaSource
 
 NAME_TAKEN: Final = "NameTaken"
@@ -24,10 +25,14 @@ ObjectRef = tuple[str, str]
 class QuotaTree:
     """The nodes of all sources."""
 
-    def __init__(self, *sources: QuotaSource) -> None:
+    def __init__(self, *sources: QuotaSource, taken: frozenset[str] = frozenset()) -> None:
+        """`taken`: namespaces that quotas name which are none of these sources'."""
         self.sources = sources
+        self._taken = taken
         self._told: dict[str, Quota] = {}
-        self._seen: list[int] = []
+        self.outside: tuple[str, Amounts] = ("", {})
+        """A quota, and what it is charged with beside units."""
+        self._seen: list[object] = []
         """The revisions of the sources when they were last compared."""
 
     def namespace_changed(self, name: str, labels: Labels) -> None:
@@ -42,7 +47,7 @@ class QuotaTree:
         """Every node as it is now, also those that have no place."""
         found: dict[str, Quota] = {}
         for source in self.sources:
-            taken = _namespaces(found) if getattr(source, "yields", False) else frozenset()
+            taken = _namespaces(found) | self._taken if getattr(source, "yields", False) else frozenset()
             for name, quota in source.nodes().items():
                 if not taken or not quota.namespaces & taken:
                     found.setdefault(name, quota)
@@ -68,11 +73,11 @@ class QuotaTree:
 
     def take(self) -> list[QuotaChanged | QuotaGone]:
         """What changed since it was last asked, by name."""
-        revisions = [source.revision for source in self.sources]
+        revisions: list[object] = [*(source.revision for source in self.sources), self.outside]
         if revisions == self._seen:
             return []
         self._seen = revisions
-        now, told = self.quotas(), self._told
+        now, told = burdened(self.quotas(), *self.outside), self._told
         events: list[QuotaChanged | QuotaGone] = [QuotaGone(name) for name in sorted(told) if name not in now]
         events.extend(
             QuotaChanged(quota)

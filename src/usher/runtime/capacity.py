@@ -8,10 +8,12 @@ again. The manager feeds it from the informer of nodes.
 A node counts unless it is cordoned, not Ready, or has a taint that says that nothing new should come (`CLOSED`). Other
 taints set a node apart for those that tolerate them, as with GPUs, so they count: the queue cannot know who does.
 Everything that a node offers counts, `pods` too: nobody asks for it today, and a limit on it is then a real one.
+What pods outside Usher use on a node is taken off both sums.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,6 +66,8 @@ class _Node:
     """Until when it counts for shares, and what it offered; earliest first."""
     shared: dict[str, int] = field(default_factory=dict)
     """The larger of what it offers and what it lost, per resource."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """What of that is in the sum."""
 
     def settle(self, now_ms: int) -> None:
         """Forget what was lost too long ago."""
@@ -84,6 +88,8 @@ class Capacity:
         """Those with a loss that is not forgotten yet."""
         self._amounts: dict[str, int] = {}
         self._shared: dict[str, int] = {}
+        self._outside: dict[str, Amounts] = {}
+        """By node, also for one that is not there yet."""
         self._told: CapacityChanged | None = None
 
     def node_changed(self, node: NodeObject, now_ms: int) -> None:
@@ -93,6 +99,18 @@ class Capacity:
     def node_gone(self, name: str, now_ms: int) -> None:
         """A node was deleted; it may come back under its name."""
         self._set(name, {}, now_ms)
+
+    def outside_changed(self, by_node: Mapping[str, Amounts], now_ms: int) -> None:
+        """What pods outside Usher use on each node; what is not named, they do not use."""
+        for name in {**self._outside, **by_node}:
+            before, after = self._outside.get(name, {}), by_node.get(name, {})
+            if before != after:
+                self._outside[name] = after
+                node = self._nodes.get(name)
+                if node is not None:
+                    _replace(self._amounts, _less(node.offers, before), _less(node.offers, after))
+                    self._settle(name, node, now_ms)
+        self._outside = {name: amounts for name, amounts in by_node.items() if amounts}
 
     def take(self, now_ms: int) -> CapacityChanged | None:
         """What the engine must be told; None: what it was told last still holds. The first answer is never None."""
@@ -120,20 +138,27 @@ class Capacity:
         before = node.offers
         if self._grace_ms and any(offers.get(resource, 0) < amount for resource, amount in before.items()):
             node.lost.append((now_ms + self._grace_ms, before))
-        _replace(self._amounts, before, offers)
+        outside = self._outside.get(name, {})
+        _replace(self._amounts, _less(before, outside), _less(offers, outside))
         node.offers = offers
         self._settle(name, node, now_ms)
 
     def _settle(self, name: str, node: _Node, now_ms: int) -> None:
-        before = node.shared
+        before = node.counted
         node.settle(now_ms)
-        _replace(self._shared, before, node.shared)
+        node.counted = _less(node.shared, self._outside.get(name, {}))
+        _replace(self._shared, before, node.counted)
         if node.lost:
             self._losing[name] = node
         else:
             self._losing.pop(name, None)
             if not node.offers:
                 del self._nodes[name]
+
+
+def _less(offers: Amounts, outside: Amounts) -> dict[str, int]:
+    """What is left; what is not, is dropped."""
+    return {name: left for name, amount in offers.items() if (left := amount - outside.get(name, 0)) > 0}
 
 
 def _replace(total: dict[str, int], before: Amounts, after: Amounts) -> None:

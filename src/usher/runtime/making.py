@@ -85,11 +85,9 @@ def plan_defaults(
             plan.delete_queues.append(meta)
 
 
-def plan_pairs(
-    around: Surroundings, objects: Mapping[str, ResourceQuota], views: Mapping[str, QueueView], plan: Plan
-) -> None:
+def plan_pairs(around: Surroundings, views: Mapping[str, QueueView], system: str, plan: Plan) -> None:
     """In managed namespaces: a Queue for a lone ResourceQuota, and a ResourceQuota for a lone Queue."""
-    resource = around.foreign.resource
+    resource, objects = around.foreign.resource, around.foreign.resource_quotas
     quotas = around.quotas.quotas()
     by_namespace = {space: quota for quota in quotas.values() for space in quota.namespaces}
     spaces: dict[str, list[KnownQueue]] = {}
@@ -97,6 +95,7 @@ def plan_pairs(
         spaces.setdefault(known.object.metadata.namespace, []).append(known)
     for meta in (found.metadata for found in objects.values()):
         spaces.setdefault(meta.namespace, [])
+    spaces.pop(system, None)
     for namespace, queues in sorted(spaces.items()):
         theirs = resource.quotas_in(namespace)
         ours = [
@@ -109,7 +108,8 @@ def plan_pairs(
             plan.create_queues.append(_queue(theirs[0], namespace, theirs[0], {}))
         for known in queues:
             meta = known.object.metadata
-            if FOR_QUOTA in meta.labels and meta.labels[FOR_QUOTA] not in theirs and _empty(views.get(known.queue.key)):
+            made_for = meta.labels.get(FOR_QUOTA)
+            if made_for and made_for not in map(queue_name, theirs) and _empty(views.get(known.queue.key)):
                 plan.delete_queues.append(meta)
         lone = sorted(
             (each for each in queues if FOR_QUOTA not in each.object.metadata.labels),
@@ -202,7 +202,7 @@ class Maker:
         if settings.default_queues:
             plan_defaults(around.quotas.queue_hints(), around.queues, views, settings.system_namespace, plan)
         if settings.pairs:
-            plan_pairs(around, around.foreign.resource_quotas, views, plan)
+            plan_pairs(around, views, settings.system_namespace, plan)
         await self._carry_out(plan)
 
     async def _carry_out(self, plan: Plan) -> None:

@@ -451,6 +451,13 @@ class Manager:
             delay_s = max(0.0, (at_ms - self.clock_ms()) / 1000)
             asyncio.get_running_loop().call_later(delay_s, self.mark, entry)
 
+    def queued(self, uid: str) -> bool:
+        """Whether the job of this uid takes part: its pods are charged by its unit."""
+        entry = self._by_job.get(uid)
+        return (
+            entry is not None and not entry.left and (entry.known or (entry.job is not None and bool(entry.job.digest)))
+        )
+
     # -- for the worker -----------------------------------------------------------------------------------------------
 
     def refresh(self, entry: Entry) -> None:

@@ -5,7 +5,7 @@ Fed by informers through `usher.app`; `take` after each batch gives what the eng
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,9 @@ from usher.quotas.tree import QuotaTree
 from usher.runtime.capacity import Capacity
 from usher.runtime.facts import Reading, version_of
 from usher.runtime.foreign import Foreign
+from usher.runtime.naming import default_queues
 from usher.runtime.objects import NamespaceObject, NodeObject, PriorityClassObject
+from usher.runtime.outside import Outside
 from usher.runtime.templates import ContainerDefaults, LimitRangeObject, RuntimeClassObject, defaults_of
 
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -94,11 +96,35 @@ class KnownQueue:
         return bool(self.problems) and self.queue.namespaces == frozenset()
 
 
+def _nobody(uid: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Charging:
+    """How pods outside Usher are treated."""
+
+    counts: bool = True
+    """What they use is taken off what the nodes offer."""
+    quota: str = ""
+    """And charged to this quota."""
+    queued: Callable[[str], bool] = _nobody
+    """Whether the job of this uid takes part."""
+
+
 class Surroundings:
     """Everything around the units, as the API server has it."""
 
-    def __init__(self, system_namespace: str, capacity: Capacity, foreign: Foreign | None = None) -> None:
+    def __init__(
+        self,
+        system_namespace: str,
+        capacity: Capacity,
+        foreign: Foreign | None = None,
+        charging: Charging | None = None,
+    ) -> None:
         self.capacity = capacity
+        self.outside = Outside()
+        self._charging = charging or Charging()
         self.queue_quotas = QueueQuotas()
         self.foreign = foreign or Foreign(system_namespace)
         self.quotas = QuotaTree(self.queue_quotas, *self.foreign.sources)
@@ -115,6 +141,9 @@ class Surroundings:
         """All queues must be read again: namespaces or classes changed."""
         self._untold = True
         """A queue may differ from what the engine was told."""
+        self._unnamed = True
+        """Another queue may be the only one of a namespace."""
+        self._queue_names: Mapping[str, str] = {}
         self.changes = 0
         """Grows whenever an object is seen that has a status of ours, or decides what it says."""
 
@@ -136,7 +165,7 @@ class Surroundings:
             return
         else:
             self.queues[key] = self._read(found)
-        self._untold = True
+        self._untold = self._unnamed = True
 
     def see_quota(self, found: QueueQuota, gone: bool = False) -> None:
         name = found.metadata.name
@@ -207,17 +236,38 @@ class Surroundings:
             default_class=("", 0) if default is None else (default.metadata.name, default.value),
             defaults=self._defaults,
             overheads=dict(self._overheads),
+            queues=self._default_queues(base),
         )
+
+    def _default_queues(self, base: Reading) -> Mapping[str, str]:
+        """Worked out anew only when queues or namespaces changed: this is asked after every change of anything."""
+        if self._unnamed:
+            self._unnamed = False
+            self._queue_names = default_queues(
+                base.managed, self._namespaces, [each.queue for each in self.queues.values()]
+            )
+        return self._queue_names
 
     def take(self, now_ms: int) -> list[Event]:
         """What the engine must hear now."""
         if self._stale:
-            self._stale, self._untold = False, True
+            self._stale, self._untold, self._unnamed = False, True, True
             self.queues = {key: self._read(known.object) for key, known in self.queues.items()}
+        self._take_outside(now_ms)
         events: list[Event] = [*self.quotas.take()]
         events.extend(self._take_queues())
         change = self.capacity.take(now_ms)
         return events if change is None else [*events, change]
+
+    def _take_outside(self, now_ms: int) -> None:
+        charging = self._charging
+        used = self.outside.take(now_ms, charging.queued)
+        if used is None:
+            return
+        self.foreign.resource.outside_changed(used.by_namespace)
+        if charging.counts:
+            self.capacity.outside_changed(used.by_node, now_ms)
+            self.quotas.outside = (charging.quota, used.total() if charging.quota else {})
 
     def _take_queues(self) -> list[Event]:
         if not self._untold:

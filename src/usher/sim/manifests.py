@@ -160,10 +160,12 @@ class _Loading:
         for quota, arrives, leaves in quotas:
             found.append((arrives, QuotaChanged(quota)))
             found.extend([] if leaves is None else [(leaves, QuotaGone(quota.name))])
-        foreign = sources.replay([item for kind in sources.KINDS for item in self._of[kind]], self._problems)
+        taken = frozenset(space for quota, _, _ in quotas for space in quota.namespaces)
+        around = sources.Around(queues, self._namespaces, taken)
+        foreign = sources.replay([item for kind in sources.KINDS for item in self._of[kind]], around, self._problems)
         self._refuse_doubles(quotas, foreign.lives)
         found.extend(foreign.happenings)
-        quotas = [*quotas, *foreign.lives]
+        quotas, queues = [*quotas, *foreign.lives], [*queues, *foreign.queues]
         for queue, arrives, leaves in [*queues, *_default_queues(works, quotas, {queue.key for queue, _, _ in queues})]:
             found.append((arrives, QueueChanged(queue)))
             found.extend([] if leaves is None else [(leaves, QueueGone(queue.key))])
@@ -221,7 +223,7 @@ class _Loading:
 
     def _namespace_labels(self) -> dict[str, dict[str, str]]:
         found = {item.name: item.labels for item in self._of["Namespace"]}
-        for kind in ("Queue", "QueueUnit", "QueueJob", "Job"):
+        for kind in ("Queue", "QueueUnit", "QueueJob", "Job", "ResourceQuota"):
             for item in self._of[kind]:
                 found.setdefault(item.namespace, {})
         return found

@@ -6,7 +6,7 @@ anything (as in the manager, it would be left out), and a note where the rest wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -15,19 +15,34 @@ import msgspec
 
 from usher.api.meta import ObjectMeta
 from usher.core.events import QuotaChanged, QuotaGone
-from usher.core.model import Quota
-from usher.quotas.elasticquota import ElasticQuotas
-from usher.quotas.objects import ElasticQuota, ElasticQuotaSpec
+from usher.core.model import Queue, Quota
+from usher.quotas.objects import (
+    ElasticQuota,
+    ElasticQuotaSpec,
+    ElasticQuotaTree,
+    ElasticQuotaTreeSpec,
+    ResourceQuota,
+    ResourceQuotaSpec,
+)
 from usher.quotas.placing import PARENT_INACTIVE, PARENT_MISSING
 from usher.quotas.tree import QuotaTree
-from usher.sim.objects import Manifest, collected
+from usher.runtime.foreign import API_VERSIONS, Foreign
+from usher.sim.objects import SYSTEM_NAMESPACE, Manifest, collected
 from usher.sim.problems import Problems
 
-KINDS: Final = {"ElasticQuota": "scheduling.sigs.k8s.io/v1alpha1"}
+KINDS: Final = API_VERSIONS
 """The kinds that are read here, and their versions."""
 
+_TYPES: Final[dict[str, tuple[type[Any], type[Any]]]] = {
+    "ElasticQuota": (ElasticQuota, ElasticQuotaSpec),
+    "ElasticQuotaTree": (ElasticQuotaTree, ElasticQuotaTreeSpec),
+    "ResourceQuota": (ResourceQuota, ResourceQuotaSpec),
+}
 _WAITS: Final = frozenset({PARENT_MISSING, PARENT_INACTIVE})
 """What may still come right: absence waits."""
+
+Versions = Sequence[tuple[Queue, int, int | None]]
+Step = Callable[[], None]
 
 
 @dataclass
@@ -37,25 +52,43 @@ class Quotas:
     happenings: list[tuple[int, QuotaChanged | QuotaGone]] = field(default_factory=list)
     lives: list[tuple[Quota, int, int | None]] = field(default_factory=list)
     """Each quota as it first was, when it came, and when it went."""
+    queues: list[tuple[Queue, int, int | None]] = field(default_factory=list)
+    """What the manager would make: Queues of lone ResourceQuotas."""
 
 
-Step = Callable[[], None]
+@dataclass(frozen=True)
+class Around:
+    """What else the sources must know."""
+
+    queues: Versions
+    namespaces: Mapping[str, Mapping[str, str]]
+    taken: frozenset[str]
+    """Namespaces that our own quotas name."""
 
 
-def replay(manifests: Sequence[Manifest], problems: Problems) -> Quotas:
+def replay(manifests: Sequence[Manifest], around: Around, problems: Problems) -> Quotas:
     """Every change of the tree that these objects make, in time."""
-    elastic = ElasticQuotas()
-    tree = QuotaTree(elastic)
+    found, foreign = Quotas(), Foreign(SYSTEM_NAMESPACE)
+    tree = QuotaTree(*foreign.sources, taken=around.taken)
+    for name, labels in around.namespaces.items():
+        tree.namespace_changed(name, labels)
     where: dict[tuple[str, str], str] = {}
     steps: dict[int, list[Step]] = {}
     for item in manifests:
-        key = f"{item.namespace}/{item.name}"
-        where[item.kind, key] = item.where
-        arrives, leaves, put = collected(item, problems, lambda each: _step(each, elastic))
-        steps.setdefault(arrives, []).append(put)
+        where[item.kind, f"{item.namespace}/{item.name}"] = item.where
+        arrives, leaves, thing = collected(item, problems, _read)
+        steps.setdefault(arrives, []).append(partial(foreign.see, item.kind, thing, False))
         if leaves is not None:
-            steps.setdefault(leaves, []).append(partial(elastic.gone, key))
-    found, said = Quotas(), set[str]()
+            steps.setdefault(leaves, []).append(partial(foreign.see, item.kind, thing, True))
+        if item.kind == "ResourceQuota":
+            _pair(item, arrives, leaves, around, foreign, found)
+    for queue, arrives, leaves in (*around.queues, *found.queues):
+        weight = None if queue.quota or queue.shared else queue.weight
+        put = foreign.resource.queue_changed
+        steps.setdefault(arrives, []).append(partial(put, queue.namespace, queue.name, weight))
+        if leaves is not None:
+            steps.setdefault(leaves, []).append(partial(put, queue.namespace, queue.name, None))
+    said = set[str]()
     for at_ms in sorted(steps):
         for step in steps[at_ms]:
             step()
@@ -66,12 +99,12 @@ def replay(manifests: Sequence[Manifest], problems: Problems) -> Quotas:
     return found
 
 
-def _step(item: Manifest, elastic: ElasticQuotas) -> tuple[int, int | None, Step]:
+def _read(item: Manifest) -> tuple[int, int | None, Any]:
+    kind, spec = _TYPES[item.kind]
     meta = ObjectMeta(
         name=item.name, namespace=item.namespace, labels=dict(item.labels), annotations=dict(item.annotations)
     )
-    spec = _decoded(item, ElasticQuotaSpec)
-    return item.arrives_ms(), item.leaves_ms(), lambda: elastic.changed(ElasticQuota(metadata=meta, spec=spec))
+    return item.arrives_ms(), item.leaves_ms(), kind(metadata=meta, spec=_decoded(item, spec))
 
 
 def _decoded(item: Manifest, type_: type[Any]) -> Any:
@@ -81,6 +114,13 @@ def _decoded(item: Manifest, type_: type[Any]) -> Any:
         text, _, path = str(error).partition(" - at ")
         item.errors.append(f"spec{path.strip('`').removeprefix('$')}: {text[:1].lower()}{text[1:]}")
         return type_()
+
+
+def _pair(item: Manifest, arrives: int, leaves: int | None, around: Around, foreign: Foreign, found: Quotas) -> None:
+    """In a managed namespace, a lone ResourceQuota gets a Queue."""
+    queues = (queue for queue, _, _ in (*around.queues, *found.queues))
+    if foreign.resource.managed(item.namespace) and all(queue.namespace != item.namespace for queue in queues):
+        found.queues.append((Queue(item.namespace, item.name), arrives, leaves))
 
 
 def _note_lives(found: Quotas, events: Sequence[QuotaChanged | QuotaGone], at_ms: int) -> None:

@@ -1,0 +1,150 @@
+"""ResourceQuota and Queue (seed 000): whoever makes which, on a real control plane."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from acts import condition, until_unit
+from living import Live, job
+from sourcing import until_no_queue, until_queue, until_told
+
+Object = dict[str, Any]
+
+
+def resource_quota(name: str, namespace: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+async def quotas_in(live: Live) -> dict[str, Object]:
+    items = json.loads(await live.kubectl("get", "resourcequotas", "-o", "json"))["items"]
+    return {each["metadata"]["name"]: each for each in items}
+
+
+def managed(live: Live) -> str:
+    return f"managedNamespaces=[{live.namespace}]"
+
+
+def plain_pod(name: str, cpu: str) -> Object:
+    """A pod that is none of Usher's."""
+    resources = {"requests": {"cpu": cpu}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
+    }
+
+
+async def test_both_are_the_users_and_the_queue_lives_in_the_room_that_is_left(live: Live) -> None:
+    await live.admin.apply(
+        resource_quota("wide", live.namespace, hard={"requests.cpu": "5"}),
+        resource_quota("narrow", live.namespace, hard={"cpu": "4"}),
+        resource_quota("scoped", live.namespace, hard={"cpu": "1"}, scopes=["Terminating"]),
+    )
+    await live.queue("main")
+    await live.kubectl("apply", "-f", "-", stdin=json.dumps(plain_pod("other", "1")))
+    await live.start()
+    await live.job("first", cpu="2")
+    first = await live.until("first", "Running")
+    assert first["status"]["quota"] == f"resourcequota:{live.namespace}"
+
+    await live.job("second", cpu="2")
+
+    second = await live.until("second", "Enqueued")
+    message = condition(second, "QuotaReserved")["message"]
+    assert f"quota resourcequota:{live.namespace} has 3, 2 in use" in message, "four, of which a pod of others has one"
+    await live.kubectl("delete", "pod", "other", "--wait=true")
+    await live.until("second", "Running")
+    silent = job("silent", live.namespace)
+    silent["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"memory": "1Mi"}}
+    await live.admin.apply(silent)
+    held = await until_unit(live, "silent", "waits", lambda unit: unit["status"].get("phase") == "Enqueued")
+    assert "has no request for cpu" in held["status"]["message"]
+    assert "left out" in await until_told(live, "ResourceQuota", "scoped", "ScopesNotCounted")
+
+    async def said() -> bool:
+        queue = await live.get("queue", "main")
+        return any(each["reason"] == "ScopesNotCounted" for each in queue["status"].get("conditions", ()))
+
+    await live.wait("the queue says what is left out", said)
+    found = await quotas_in(live)
+    assert set(found) == {"wide", "narrow", "scoped"}, "nothing was made, for nothing was missing"
+
+
+async def test_a_lone_queue_gets_a_resource_quota_that_follows_its_quota(live: Live) -> None:
+    await live.quota("team", max={"cpu": "3"})
+    await live.queue("main", quota="team")
+    await live.start(managed(live))
+
+    async def hard(want: Object) -> bool:
+        found = await quotas_in(live)
+        return "main" in found and found["main"]["spec"].get("hard") == want
+
+    await live.wait("it is made", lambda: hard({"requests.cpu": "3"}))
+    made = (await quotas_in(live))["main"]
+    owner = made["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"]) == ("Queue", "main")
+    await live.job("runs", cpu="3")
+    await live.until("runs", "Running")
+    version = (await quotas_in(live))["main"]["metadata"]["generation"] if "generation" in made["metadata"] else None
+    await live.quota("team", max={"cpu": "4"})
+    await live.wait("it follows", lambda: hard({"requests.cpu": "4"}))
+    assert version is None or (await quotas_in(live))["main"]["metadata"]["generation"] == version + 1
+    await live.admin.apply(resource_quota("mine", live.namespace, hard={"requests.cpu": "2"}))
+
+    async def only_theirs() -> bool:
+        return set(await quotas_in(live)) == {"mine"}
+
+    await live.wait("ours gives way", only_theirs)
+
+
+async def test_a_lone_resource_quota_gets_a_queue(live: Live) -> None:
+    await live.admin.apply(resource_quota("compute", live.namespace, hard={"requests.cpu": "2"}))
+    await live.start(managed(live))
+    queue = await until_queue(live, "compute", live.namespace)
+    assert queue["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "usher"
+    await live.job("unnamed", queue="", cpu="2")
+    unnamed = await live.until("unnamed", "Running")
+    assert unnamed["status"]["quota"] == f"resourcequota:{live.namespace}"
+    await live.job("next", queue="", cpu="1")
+    await live.until("next", "Enqueued")
+    await live.kubectl("delete", "job", "unnamed")
+    await live.until("next", "Running")
+    await live.kubectl("delete", "job", "next")
+    await live.kubectl("delete", "resourcequota", "compute")
+    await until_no_queue(live, "compute", live.namespace)
+
+
+async def test_in_a_namespace_that_is_not_managed_nothing_is_made(live: Live) -> None:
+    await live.admin.apply(resource_quota("compute", live.namespace, hard={"requests.cpu": "2"}))
+    await live.queue("other", namespace="usher-system")
+    await live.start()
+    await live.job("free", queue="other", cpu="1")
+    await live.until("free", "Running")
+    await live.queue("own")
+    await live.job("fits", queue="own", cpu="1")
+    fits = await live.until("fits", "Running")
+    assert fits["status"]["quota"] == f"resourcequota:{live.namespace}"
+    assert set(await quotas_in(live)) == {"compute"}
+
+
+async def test_pods_outside_are_taken_off_what_the_nodes_offer(live: Live) -> None:
+    await live.kubectl("apply", "-f", "-", stdin=json.dumps(plain_pod("other", "3")))
+    await live.queue("main")
+    await live.start()
+    for i in range(5):
+        await live.job(f"fits-{i}", cpu="1")
+        await live.until(f"fits-{i}", "Running")
+    await live.job("waits", cpu="1")
+
+    waits = await live.until("waits", "Enqueued")
+
+    assert "the cluster has 5, 5 in use" in condition(waits, "QuotaReserved")["message"]
+    await live.kubectl("delete", "pod", "other", "--wait=true")
+    await live.until("waits", "Running")
