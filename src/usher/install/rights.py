@@ -79,7 +79,7 @@ def cluster_rights() -> list[Right]:
     return [
         *found,
         Right("units are made for jobs and follow them", GROUP, ("queueunits",), (*READ, "create", "patch", "delete")),
-        Right("what units are charged to and checked by", GROUP, ("queuequotas", "admissionchecks"), READ),
+        Right("what units are charged to", GROUP, ("queuequotas",), READ),
         Right("what units wait in; a quota has one by default", GROUP, ("queues",), (*READ, "create", "delete")),
         Right("a Queue makes a quota, and a quota a Queue", "", ("resourcequotas",), (*READ, *MAKE)),
         Right("quotas of Koordinator, where there are any", SIG_SCHEDULING, ELASTIC, FOLLOW),
@@ -90,7 +90,7 @@ def cluster_rights() -> list[Right]:
             "the fence: a policy that refuses what a leader of the past writes",
             "admissionregistration.k8s.io",
             ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-            ("get", "create", "patch"),
+            ("create", "patch"),
             ("usher-unit-status",),
         ),
         Right(
@@ -126,7 +126,7 @@ def lease_rights(lease: str) -> list[Right]:
     """What a leader may do where the lease is."""
     return [
         Right("the lease of the leader is made", "coordination.k8s.io", ("leases",), ("create",)),
-        Right("and held", "coordination.k8s.io", ("leases",), ("get", "list", "watch", "update"), (lease,)),
+        Right("and held", "coordination.k8s.io", ("leases",), ("get", "watch", "update"), (lease,)),
     ]
 
 
