@@ -58,7 +58,7 @@ class World:
         return ""
 
     def reading(self) -> Reading:
-        return Reading()
+        return Reading(queues={"managed": "only"})
 
 
 def patched(found: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

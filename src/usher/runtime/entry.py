@@ -32,6 +32,7 @@ LOOSE = frozenset({Phase.DEQUEUED, Phase.RUNNING})
 class Step(Enum):
     """What the objects of an entry call for."""
 
+    NAME = "give the job its queue"
     CREATE = "create the unit"
     FOLLOW = "let the unit say what its job says"
     DROP = "delete the unit of a job that takes no part any more"
@@ -288,6 +289,8 @@ def next_step(entry: Entry) -> Step | None:
         return Step.DROP if unit is not None and not unit.stored.grants and not unit.deleting else None
     if not job.digest:
         return None
+    if job.suspended and job.lacks and (unit is None or not unit.stored.grants):
+        return Step.NAME
     if unit is None:
         return _step_without_unit(entry, job)
     if unit.deleting or unit.stored.phase in FINISHED or (entry.adopted and unit.stored.phase is Phase.NEW):

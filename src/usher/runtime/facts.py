@@ -30,6 +30,7 @@ from usher.runtime.marks import (
     UNIT_ANNOTATION,
     without_ours,
 )
+from usher.runtime.naming import lacking
 from usher.runtime.objects import JobObject, PodObject
 from usher.runtime.said import Said
 from usher.runtime.templates import ContainerDefaults, completed
@@ -67,6 +68,8 @@ class Reading:
     """By namespace."""
     overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By RuntimeClass."""
+    queues: Mapping[str, str] = field(default_factory=dict)
+    """By namespace: the queue of managed jobs that name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,11 @@ class JobFacts:
     def resumed(self) -> bool:
         """Its owner, who had paused it, wants it to be queued again; it stays suspended (see `usher.webhooks`)."""
         return self.found.metadata.annotations.get(names.PAUSED) == "false"
+
+    @property
+    def lacks(self) -> str:
+        """The queue that it must be given."""
+        return "" if self.reading is None else lacking(self.found.metadata, self.reading)
 
     @property
     def reduced(self) -> bool:

@@ -24,6 +24,7 @@ from usher.quotas.tree import QuotaTree
 from usher.runtime.capacity import Capacity
 from usher.runtime.facts import Reading, version_of
 from usher.runtime.foreign import Foreign
+from usher.runtime.naming import default_queues
 from usher.runtime.objects import NamespaceObject, NodeObject, PriorityClassObject
 from usher.runtime.outside import Outside
 from usher.runtime.templates import ContainerDefaults, LimitRangeObject, RuntimeClassObject, defaults_of
@@ -140,6 +141,9 @@ class Surroundings:
         """All queues must be read again: namespaces or classes changed."""
         self._untold = True
         """A queue may differ from what the engine was told."""
+        self._unnamed = True
+        """Another queue may be the only one of a namespace."""
+        self._queue_names: Mapping[str, str] = {}
         self.changes = 0
         """Grows whenever an object is seen that has a status of ours, or decides what it says."""
 
@@ -161,7 +165,7 @@ class Surroundings:
             return
         else:
             self.queues[key] = self._read(found)
-        self._untold = True
+        self._untold = self._unnamed = True
 
     def see_quota(self, found: QueueQuota, gone: bool = False) -> None:
         name = found.metadata.name
@@ -232,12 +236,22 @@ class Surroundings:
             default_class=("", 0) if default is None else (default.metadata.name, default.value),
             defaults=self._defaults,
             overheads=dict(self._overheads),
+            queues=self._default_queues(base),
         )
+
+    def _default_queues(self, base: Reading) -> Mapping[str, str]:
+        """Worked out anew only when queues or namespaces changed: this is asked after every change of anything."""
+        if self._unnamed:
+            self._unnamed = False
+            self._queue_names = default_queues(
+                base.managed, self._namespaces, [each.queue for each in self.queues.values()]
+            )
+        return self._queue_names
 
     def take(self, now_ms: int) -> list[Event]:
         """What the engine must hear now."""
         if self._stale:
-            self._stale, self._untold = False, True
+            self._stale, self._untold, self._unnamed = False, True, True
             self.queues = {key: self._read(known.object) for key, known in self.queues.items()}
         self._take_outside(now_ms)
         events: list[Event] = [*self.quotas.take()]

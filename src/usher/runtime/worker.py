@@ -234,7 +234,7 @@ class Worker:
             case Step.CREATE | Step.FOLLOW:
                 assert job is not None
                 outcome = await self._change_unit(entry, job, step)
-            case Step.HOLD | Step.RELEASE | Step.RESIZE:
+            case Step.NAME | Step.HOLD | Step.RELEASE | Step.RESIZE:
                 assert job is not None
                 outcome = await self._change_job(entry, job, step)
             case Step.LET_IN | Step.TAKE_BACK:
@@ -270,7 +270,10 @@ class Worker:
         manager, meta, unit = self._manager, job.found.metadata, entry.unit
         decoded = job.decoded()
         notes: dict[str, str | None] = {}
-        if step is Step.HOLD:
+        labels: dict[str, str] = {}
+        if step is Step.NAME:
+            patch, labels = {}, {manager.reading.keys.queue[0]: job.lacks}
+        elif step is Step.HOLD:
             patch = job.kind.hold(decoded, job.full_counts())
             if job.reduced:
                 notes = {REDUCED_ANNOTATION: None}
@@ -287,7 +290,8 @@ class Worker:
                 notes[REDUCED_ANNOTATION] = ",".join(fewer)
         else:
             patch = job.kind.resize(decoded, limits(entry))
-        metadata = {"resourceVersion": meta.resource_version, **({"annotations": notes} if notes else {})}
+        metadata: dict[str, Any] = {"resourceVersion": meta.resource_version}
+        metadata |= {"annotations": notes} if notes else {"labels": labels} if labels else {}
         body = {"metadata": metadata, "spec": patch}
         outcome = await manager.cluster.patch_job(job.kind, meta.namespace, meta.name, body)
         if isinstance(outcome, Written | Stale):

@@ -63,10 +63,4 @@ def may_charge(known: Known, namespace: str, quota: str) -> bool:
 
 def default_queue(known: Known, namespace: str) -> str:
     """The name of the queue of a job that names neither queue nor quota; empty: it cannot be told."""
-    quota = known.quota_of(namespace)
-    if quota and (found := known.queue(namespace, quota)) is not None and may_use(found, namespace):
-        return found.name
-    usable = known.usable(namespace)
-    own = [each for each in usable if each.namespace == namespace]
-    candidates = own or list(usable)
-    return candidates[0].name if len(candidates) == 1 else ""
+    return known.reading().queues.get(namespace, "")

@@ -10,6 +10,7 @@ they are with nothing set. `usher install` and the chart apply them; the manager
     usher-unit-statuses   nobody but Usher writes the status of a unit, the answers of checks apart
     usher-statuses        nor that of its other kinds
     usher-queuejobs       a QueueJob that has something stays in its queue
+    usher-resource-quotas nobody patches a ResourceQuota that Usher made for a Queue
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from usher.jobkinds.base import JobKind
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, REDUCED_ANNOTATION
 from usher.settings.tree import Settings
 from usher.webhooks import cel, words
+from usher.webhooks.policies_resourcequota import resource_quotas
 from usher.webhooks.terms import MANAGED, Terms, terms_of
 
 API_VERSION = "admissionregistration.k8s.io/v1"
@@ -43,7 +45,8 @@ def objects(settings: Settings, *, audit: bool = False) -> list[Object]:
     for kind in terms.kinds:
         made += [] if audit else [*_hold(kind, terms), *_pause(kind, terms)]
         made += _jobs(kind, terms, audit)
-    return [*made, *_gates(terms, audit), *_statuses(terms, audit), *_queue_jobs(terms, audit)]
+    made += [*_gates(terms, audit), *_statuses(terms, audit), *_queue_jobs(terms, audit)]
+    return [*made, *resource_quotas(terms, audit)]
 
 
 def name_of(kind: JobKind) -> str:
