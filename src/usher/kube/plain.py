@@ -8,6 +8,7 @@ been closed meanwhile is repeated. It knows no proxies: where one is configured,
 
 import asyncio
 import contextlib
+import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
@@ -232,6 +233,8 @@ def _said(error: BaseException) -> str:
     """What went wrong, without the numbers that only programmers want."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be trusted: {error.verify_message}"
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
     if isinstance(error, asyncio.IncompleteReadError):
         return "it ended in the middle of the answer" if error.partial else "it was closed without an answer"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
