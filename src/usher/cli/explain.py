@@ -17,16 +17,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from usher.api.names import SYSTEM_NAMESPACE
 from usher.cli.completing import complete_jobs
 from usher.cli.connecting import INTERRUPTED, Connection, Session, connected, guarded, run
 from usher.cli.kinds import JOBS, UNITS, one_named
 from usher.cli.printing import as_text, emit, note
 from usher.cli.units import find_unit, queues_beside
+from usher.kube.errors import Forbidden, NotFound
+from usher.kube.resource import untyped
 
 if TYPE_CHECKING:
     from usher.core.explain import Explanation
     from usher.settings.tree import Settings
 
+CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
+INSTALLED: Final = "usher-settings"
+INSTALLED_FILE: Final = "settings.yaml"
+"""Where `usher install` and the chart put the manager's settings."""
 COMPUTED: Final = "engine"
 STORED: Final = "status"
 
@@ -34,7 +41,11 @@ STORED: Final = "status"
 @click.command()
 @click.argument("job", nargs=-1, required=True, metavar="JOB", shell_complete=complete_jobs)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="How to print it.")
-@click.option("--config", type=click.Path(path_type=Path), help="The manager's file of settings, if it has one.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="The manager's file of settings; without it, those installed in the cluster.",
+)
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="One of its settings.")
 @click.option("--stored", is_flag=True, help="Only what the manager last wrote; reads little.")
 @connected
@@ -53,7 +64,7 @@ def explain(
     _, name = one_named(job, (JOBS, UNITS), default=JOBS)
     found: Explanation | None = None
     if not stored:
-        found, why_not = _computed(connection, name, _settings(config, overrides))
+        found, why_not = _computed(connection, name, _settings(connection, config, overrides))
         if why_not:
             note(f"note: {why_not} This is what the manager last wrote.")
     source = COMPUTED if found is not None else STORED
@@ -73,13 +84,24 @@ def document(found: Explanation, source: str) -> dict[str, Any]:
     return {**plain, "text": found.text(), "source": source}
 
 
-def _settings(config: Path | None, overrides: tuple[str, ...]) -> Settings:
-    from usher.settings.loader import SettingsError, load_file
+def _settings(connection: Connection, config: Path | None, overrides: tuple[str, ...]) -> Settings:
+    """Those of the file; without one, those installed in the cluster, if there are any and we may look."""
+    from usher.settings.loader import SettingsError, load_file, load_text
 
     try:
-        return load_file(config, overrides)
+        if config is not None:
+            return load_file(config, overrides)
+        return load_text(run(connection, _installed), f"{SYSTEM_NAMESPACE}/{INSTALLED}", overrides)
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
+
+
+async def _installed(session: Session) -> str:
+    try:
+        found = await session.client.get(CONFIG_MAPS, INSTALLED, SYSTEM_NAMESPACE)
+    except (NotFound, Forbidden):
+        return ""
+    return str((found.get("data") or {}).get(INSTALLED_FILE) or "")
 
 
 def _computed(connection: Connection, name: str, settings: Settings) -> tuple[Explanation | None, str]:
@@ -87,7 +109,6 @@ def _computed(connection: Connection, name: str, settings: Settings) -> tuple[Ex
     from usher.app.process import ManagerProcess
     from usher.jobkinds.registry import UnknownKindError
     from usher.kube.config import Config
-    from usher.kube.errors import Forbidden
     from usher.policies.registry import PluginError
     from usher.runtime.dryrun import explained
 

@@ -14,11 +14,12 @@ from urllib.parse import urlencode
 
 from usher.api.names import GROUP
 from usher.cli.connecting import Session
-from usher.cli.kinds import JOBS, UNITS, Object
+from usher.cli.discovery import resource_for
+from usher.cli.kinds import UNITS, Object
 from usher.cli.printing import emit, note
 from usher.cli.units import FINISHED, at, phase
 from usher.core.durations import format_ms
-from usher.kube.errors import KubeError, NotFound
+from usher.kube.errors import KubeError
 from usher.kube.informer import Informer
 from usher.kube.resource import untyped
 from usher.kube.store import Deleted, Delta
@@ -64,54 +65,57 @@ class _Follower:
         self._show = show
         self._unit: Object | None = None
         self._said = ""
+        self._changed = asyncio.Event()
         self._logs: dict[str, asyncio.Task[None]] = {}
         self._no_logs = False
 
     async def run(self) -> None:
         """Follow it to its end."""
-        namespace = self._job["metadata"]["namespace"]
-        units: Informer[Object] = Informer(self._session.client, UNITS.resource, namespace)
+        client, namespace = self._session.client, self._job["metadata"]["namespace"]
+        resource = await resource_for(client, self._job["apiVersion"], self._job["kind"])
+        units: Informer[Object] = Informer(client, UNITS.resource, namespace)
+        jobs: Informer[Object] = Informer(client, resource, namespace, field_selector=f"metadata.name={self.name}")
+        units.listen(self._see_units)
+        jobs.listen(lambda _: self._changed.set())
         async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(units)
+            for each in (units, jobs):
+                await stack.enter_async_context(each)
             if self._show:
                 await stack.enter_async_context(self._pods(namespace))
             hint = asyncio.ensure_future(self._hint())
             stack.callback(hint.cancel)
-            async for batch in units.subscribe():
-                for delta in batch:
-                    await self._take(delta)
-                if self.ended:
-                    break
+            await units.synced.wait()
+            await jobs.synced.wait()
+            while not (ended := self._end(jobs.store.get(self.name, namespace))):
+                await self._changed.wait()
+                self._changed.clear()
             await self._end_logs()
+        self.ended = ended
         emit(f"{self.name}: {self.ended}")
 
     def state(self) -> str:
         """Where it stands."""
         return "no manager has taken it up" if self._unit is None else _state(self._unit)
 
-    async def _take(self, delta: Delta[Object]) -> None:
-        unit = delta.object
-        if at(unit, "spec.consumerRef.uid") != self._job["metadata"]["uid"]:
-            return
-        self._unit = unit
-        if isinstance(delta, Deleted):
-            self.ended = await self._fate()
-        elif phase(unit) in FINISHED:
-            self.ended = phase(unit)
-        elif self._show and at(unit, "status.phase"):
+    def _see_units(self, deltas: Sequence[Delta[Object]]) -> None:
+        for delta in deltas:
+            unit = delta.object
+            if at(unit, "spec.consumerRef.uid") != self._job["metadata"]["uid"]:
+                continue
+            self._unit = unit
+            self._changed.set()
             said = f"{self.name}: {_state(unit)}"
-            if said != self._said:
+            if self._show and at(unit, "status.phase") and phase(unit) not in FINISHED and said != self._said:
                 emit(said)
                 self._said = said
 
-    async def _fate(self) -> str:
-        """Its unit is gone: how it ended, by its own word."""
-        try:
-            job = await self._session.client.get(JOBS.resource, self.name, self._job["metadata"]["namespace"])
-        except (NotFound, KeyError):
+    def _end(self, job: Object | None) -> str:
+        """How it ended, by its unit or by its own word; empty while it has not."""
+        if self._unit is not None and phase(self._unit) in FINISHED:
+            return phase(self._unit)
+        if job is None or job["metadata"]["uid"] != self._job["metadata"]["uid"]:
             return GONE
-        ended = {each["type"] for each in at(job, "status.conditions") or () if each["status"] == "True"}
-        return SUCCEEDED if "Complete" in ended else "Failed" if "Failed" in ended else GONE
+        return ""
 
     async def _hint(self) -> None:
         await asyncio.sleep(UNSEEN_S)

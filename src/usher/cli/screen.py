@@ -105,13 +105,13 @@ def bar(quota: Object) -> str:
         return ""
     parts = [(amount, deserved.get(resource, 0)) for resource, amount in used.items() if amount]
     if not parts:
-        return "[" + " " * BAR + "]"
+        return "[" + "." * BAR + "]"
     if any(entitled == 0 for _, entitled in parts):
         return "[" + "|" * (BAR - 1) + "+]"
     most = max(BAR * amount // entitled for amount, entitled in parts)
     if any(amount > entitled for amount, entitled in parts):
         return "[" + "|" * (BAR - 1) + "+]"
-    return "[" + ("|" * max(most, 1)).ljust(BAR) + "]"
+    return "[" + ("|" * max(most, 1)).ljust(BAR, ".") + "]"
 
 
 def _queues(shown: Shown) -> list[str]:
