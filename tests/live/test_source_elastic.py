@@ -83,6 +83,8 @@ async def test_each_quota_has_a_queue_and_jobs_find_both_by_label_or_by_namespac
     unnamed = await live.until("unnamed", "Running")
 
     assert unnamed["status"]["quota"] == "red", "the quota of its namespace"
+    (pod,) = await live.pods("unnamed")
+    assert pod["metadata"]["labels"][NAME] == "red", "as Koordinator's scheduler wants to find it"
     await live.job("more", queue="", labels={NAME: "blue"}, cpu="1")
     more = await live.until("more", "Enqueued")
     assert "quota org" in condition(more, "QuotaReserved")["message"]

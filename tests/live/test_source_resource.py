@@ -9,6 +9,10 @@ from acts import condition, until_unit
 from living import Live, job
 from sourcing import until_no_queue, until_queue, until_told
 
+from usher.devcluster.kubectl import KubectlError
+from usher.webhooks.policies_resourcequota import resource_quotas
+from usher.webhooks.terms import Terms
+
 Object = dict[str, Any]
 
 
@@ -148,3 +152,70 @@ async def test_pods_outside_are_taken_off_what_the_nodes_offer(live: Live) -> No
     assert "the cluster has 5, 5 in use" in condition(waits, "QuotaReserved")["message"]
     await live.kubectl("delete", "pod", "other", "--wait=true")
     await live.until("waits", "Running")
+
+
+async def test_nobody_patches_a_resource_quota_that_was_made(live: Live) -> None:
+    door = resource_quotas(Terms(), audit=False)
+    everything = {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["*"]}
+    queues = {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queues"], "verbs": ["*"]}
+    await live.admin.apply(
+        *door, *_role(live.namespace, "tenant", everything), *_role(live.namespace, "administrator", everything, queues)
+    )
+    await live.quota("team", max={"cpu": "3"})
+    await live.queue("main", quota="team")
+    await live.start(managed(live))
+
+    async def hard() -> object:
+        return (await quotas_in(live)).get("main", {}).get("spec", {}).get("hard")
+
+    async def made() -> bool:
+        return await hard() == {"requests.cpu": "3"}
+
+    await live.wait("it is made", made)
+    more = json.dumps({"spec": {"hard": {"requests.cpu": "9"}}})
+    patch = ("patch", "resourcequota", "main", "--type=merge", "-p", more)
+
+    async def refused() -> bool:
+        return bool(await refusal(live, "tenant", *patch, "--dry-run=server"))
+
+    try:
+        await live.wait("the door is there", refused)
+        said = await refusal(live, "tenant", *patch)
+        assert "was made by Usher for queue main" in said
+        assert "made by Usher" in await refusal(live, "tenant", "delete", "resourcequota", "main")
+        assert not await refusal(live, "tenant", "annotate", "resourcequota", "main", "note=mine")
+        await live.kubectl("create", "quota", "own", "--hard=pods=9", "--dry-run=server", "--as=tenant")
+        assert not await refusal(live, "administrator", *patch)
+        await live.wait("it says again what follows from the queue", made)
+        await live.kubectl("delete", "queue.scheduling.x-k8s.io", "main", "--wait=true")
+
+        async def gone() -> bool:
+            return "main" not in await quotas_in(live)
+
+        await live.wait("it goes with its queue", gone)
+    finally:
+        for each in door:
+            await live.admin("delete", each["kind"].lower(), each["metadata"]["name"], "--wait=true")
+
+
+async def refusal(live: Live, user: str, *arguments: str) -> str:
+    """What the API server says to somebody's attempt; empty: it was done."""
+    try:
+        await live.kubectl(*arguments, f"--as={user}")
+    except KubectlError as error:
+        return error.stderr
+    return ""
+
+
+def _role(namespace: str, user: str, *rules: Object) -> list[Object]:
+    api, meta = "rbac.authorization.k8s.io", {"name": user, "namespace": namespace}
+    return [
+        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": list(rules)},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": api, "kind": "Role", "name": user},
+            "subjects": [{"apiGroup": api, "kind": "User", "name": user}],
+        },
+    ]

@@ -331,6 +331,7 @@ class ManagerProcess:
         foreign = Foreign(settings.system_namespace, settings.managed_namespaces, kinds)
         charging = Charging(settings.quotas.outside_pods == "count", settings.quotas.outside_quota, manager.queued)
         around = Surroundings(settings.system_namespace, Capacity(settings.capacity_loss_grace_ms), foreign, charging)
+        manager.pod_labels = around.pod_labels
         self.manager, self.surroundings = manager, around
         return manager, around
 

@@ -34,6 +34,17 @@ def added(unit: UnitFacts) -> Mapping[str, PodAddition]:
     return {name: joined(each) for name, each in found.items()}
 
 
+def with_labels(
+    additions: Mapping[str, PodAddition], unit: UnitFacts, labels: Mapping[str, str]
+) -> Mapping[str, PodAddition]:
+    """The same, and these labels on the pods of every set; what a check says of them goes before."""
+    if not labels:
+        return additions
+    own = PodAddition(labels=labels)
+    sets = [each.name for each in unit.unit.pod_sets]
+    return {**additions, **{name: joined([additions.get(name, PodAddition()), own]) for name in sets}}
+
+
 def _addition(update: PodSetUpdate) -> PodAddition:
     tolerations = (msgspec.to_builtins(each) for each in update.tolerations)
     kept = tuple({key: value for key, value in each.items() if value not in ("", None)} for each in tolerations)

@@ -74,6 +74,8 @@ class Manager:
         self.numbers = numbers or Numbers()
         self.reading = reading
         self.kinds: Mapping[str, JobKind] = {f"{kind.group}/{kind.kind}": kind for kind in kinds}
+        self.pod_labels: Callable[[str], Mapping[str, str]] = lambda quota: {}
+        """What the pods of a unit that is charged to a quota carry, for a scheduler that knows the quota, too."""
         self.entries: dict[str, Entry] = {}
         self.begun = False
         self.stopped = False

@@ -29,6 +29,7 @@ from usher.runtime.objects import NamespaceObject, NodeObject, PriorityClassObje
 from usher.runtime.outside import Outside
 from usher.runtime.templates import ContainerDefaults, LimitRangeObject, RuntimeClassObject, defaults_of
 
+ELASTIC_QUOTA_NAME = "quota.scheduling.koordinator.sh/name"
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -184,6 +185,10 @@ class Surroundings:
         """A quota object of another system."""
         self.changes += 1
         self.foreign.see(kind, found, gone)
+
+    def pod_labels(self, quota: str) -> Mapping[str, str]:
+        """What pods charged to a quota carry: Koordinator's scheduler finds an ElasticQuota by a label."""
+        return {ELASTIC_QUOTA_NAME: quota} if quota in self.foreign.elastic.nodes() else {}
 
     def see_namespace(self, found: NamespaceObject, gone: bool = False) -> None:
         name, labels = found.metadata.name, found.metadata.labels

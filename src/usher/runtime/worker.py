@@ -19,7 +19,7 @@ from usher.core import events as ev
 from usher.core.model import Stored
 from usher.core.phases import FINISHED, Cause, Phase
 from usher.jobkinds.additions import Additions
-from usher.runtime.checks import added
+from usher.runtime.checks import added, with_labels
 from usher.runtime.entry import Entry, Step, holds, limits, loose_pods, next_step, outdated, targets, wanted
 from usher.runtime.facts import Draft, JobFacts, UnitFacts, draft, read_job
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, QUOTA_ANNOTATION, REDUCED_ANNOTATION, UNIT_ANNOTATION
@@ -281,7 +281,8 @@ class Worker:
             assert unit is not None
             grants = {grant.pod_set: grant.count for grant in unit.stored.grants}
             marks = {UNIT_ANNOTATION: unit.name, QUOTA_ANNOTATION: unit.stored.quota}
-            patch = job.kind.release(decoded, grants, Additions(marks, GATE, unit.unit.elastic, added(unit)))
+            pods = with_labels(added(unit), unit, manager.pod_labels(unit.stored.quota))
+            patch = job.kind.release(decoded, grants, Additions(marks, GATE, unit.unit.elastic, pods))
             notes = {ADMISSION_ANNOTATION: unit.admission}
             if names.PAUSED in meta.annotations:
                 notes[names.PAUSED] = None
