@@ -21,8 +21,8 @@ from usher.install.resources import CRDS, DEPLOYMENTS, DOORS
 from usher.install.whole import ANCHOR
 from usher.jobkinds.additions import Additions
 from usher.kube.client import Client, PatchKind, Propagation
-from usher.kube.errors import Conflict, NotFound
-from usher.kube.lease import LEASES, holder_of
+from usher.kube.errors import Conflict, Forbidden, NotFound
+from usher.kube.lease import LEASES, duration_of, holder_of
 from usher.kube.resource import Resource, untyped
 from usher.runtime.marks import GATE
 
@@ -30,7 +30,9 @@ FENCE: Final = "usher-unit-status"
 """Made by the manager, so neither `usher install` nor Helm knows it."""
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", namespaced=True)
 LEASE: Final = "usher-manager"
+SECRET: Final = "usher-webhook-tls"  # noqa: S105 - its name; the manager made it
 STOP_S: Final = 120.0
+LET_S: Final = 30.0
 POLL_S: Final = 0.2
 
 
@@ -76,6 +78,7 @@ async def uninstall(client: Client, removal: Removal, say: Say) -> None:
             continue
         await _delete(client, resource, meta["name"], meta.get("namespace"), say)
     await _delete(client, LEASES, LEASE, removal.namespace, say)
+    await _delete(client, SECRETS, SECRET, removal.namespace, say)
     if removal.kinds:
         page = await client.list(CRDS, label_selector=f"{PART_OF}={NAME}")
         for item in page.items:
@@ -98,13 +101,16 @@ async def _stop(client: Client, namespace: str, say: Say) -> None:
             lease = await client.get(LEASES, LEASE, namespace)
         except NotFound:
             return True
-        spec = lease.get("spec", {})
-        now = (spec.get("renewTime"), time.monotonic())
-        if not seen or seen[0][0] != now[0]:
-            seen[:] = [now]
-        return not holder_of(lease) or now[1] - seen[0][1] > (spec.get("leaseDurationSeconds") or 15)
+        seen.append(lease["spec"].get("renewTime"))
+        if holder_of(lease) and seen[-1] != seen[0]:
+            raise InstallError(
+                f"A manager that is no pod in {namespace} leads ({holder_of(lease)}): stop it first. Only the "
+                "Deployment was removed."
+            )
+        return not holder_of(lease) or time.monotonic() > began + duration_of(lease)
 
-    await _until(free, "a manager outside the cluster still leads (see the Lease usher-manager): stop it first")
+    began = time.monotonic()
+    await _until(free, "the lease of the manager is still held")
 
 
 async def _ours(client: Client, resource: Resource[Any]) -> list[str]:
@@ -130,7 +136,7 @@ async def _release(client: Client, held: Held, say: Say) -> None:
     patch = kind.release(job, kind.counts(job), Additions({}, GATE, False))
     patch.pop("template", None)
     try:
-        await client.patch(resource, meta["name"], meta["namespace"], {"spec": patch})
+        await _once_let(lambda: client.patch(resource, meta["name"], meta["namespace"], {"spec": patch}))
     except NotFound:
         return
     say(f"{held.name} released")
@@ -146,10 +152,23 @@ async def _open(client: Client, pod: dict[str, Any], say: Say) -> None:
         {"op": "replace", "path": "/spec/schedulingGates", "value": gates},
     ]
     try:
-        await client.patch(PODS, meta["name"], meta["namespace"], body, kind=PatchKind.JSON)
+        await _once_let(lambda: client.patch(PODS, meta["name"], meta["namespace"], body, kind=PatchKind.JSON))
     except (NotFound, Conflict):
         return
     say(f"pod {meta['namespace']}/{meta['name']} let in")
+
+
+async def _once_let(write: Callable[[], Awaitable[Any]]) -> None:
+    """Write as soon as it is let: an API server goes by a policy for a moment after that was deleted."""
+    deadline = time.monotonic() + LET_S
+    while True:
+        try:
+            await write()
+            return
+        except Forbidden as error:
+            if "denied" not in error.message or time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(POLL_S)
 
 
 async def _delete(client: Client, resource: Resource[Any], name: str, namespace: str | None, say: Say) -> None:

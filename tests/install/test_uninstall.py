@@ -1,0 +1,102 @@
+"""`usher uninstall` where jobs wait and run: what becomes of them is said, chosen and done, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from installing import NAMESPACE, Installing
+from living import QUICK, Live
+
+from usher.app.process import ManagerProcess
+from usher.settings.loader import load_text
+
+pytestmark = pytest.mark.controlplane
+
+INSIDE = ("--no-wait", "--set", "replicas=0")
+"""The policies hold; the manager of a test is a process outside."""
+
+
+@pytest.fixture
+async def live(installing: Installing) -> AsyncIterator[Live]:
+    """Usher, one job that runs, one that waits, and one that its owner has suspended."""
+    await installing.installed(*INSIDE)
+    await installing.kubectl("create", "namespace", "tenant")
+    found = Live(installing.kubectl.within("tenant"), installing.kubectl)
+    await found.queue()
+    process = ManagerProcess(await installing.account(), load_text("", "test", QUICK))
+    found.processes.append((process, asyncio.ensure_future(process.run())))
+    await found.job("runs", cpu="3", pods=2, suspend=False)
+    await found.until("runs", "Running")
+    await found.job("waits", cpu="3", suspend=False)
+    await found.until("waits", "Enqueued")
+    await found.job("paused", cpu="1", suspend=False)
+    await found.until("paused", "Running")
+    await found.patch("job", "paused", {"spec": {"suspend": True}})
+    await found.until("paused", "Enqueued")
+    yield found
+    await found.close()
+    await installing.kubectl("delete", "namespace", "tenant")
+
+
+async def suspended(live: Live) -> dict[str, bool]:
+    return {name: (await live.get("job", name))["spec"]["suspend"] for name in ("runs", "waits", "paused")}
+
+
+async def test_it_says_what_will_happen_and_wants_a_choice(installing: Installing, live: Live) -> None:
+    done = await installing.usher("uninstall", "--yes")
+
+    assert done.code == 1
+    assert "1 job that wait: stay suspended (--leave-jobs) or are released, all of them (--release-jobs)" in done.out
+    assert "1 job that somebody suspended or made inactive: stay as they are" in done.out
+    assert "1 job that run: go on" in done.out
+    assert "3 QueueUnits: stay" in done.out
+    assert "Say what becomes of 1 waiting job: --release-jobs or --leave-jobs." in done.err
+    assert "usher" in await installing.names("deployments")
+
+
+async def test_a_manager_outside_must_stop_first(installing: Installing, live: Live) -> None:
+    done = await installing.usher("uninstall", "--yes", "--release-jobs")
+
+    assert done.code == 1
+    assert f"A manager that is no pod in {NAMESPACE} leads" in done.err
+    assert await suspended(live) == {"runs": False, "waits": True, "paused": True}
+    assert "usher-hold.jobs.batch" in await installing.names("mutatingadmissionpolicies")
+
+
+async def test_jobs_are_released_after_the_doors_are_gone(installing: Installing, live: Live) -> None:
+    await live.stop()
+
+    done = await installing.usher("uninstall", "--yes", "--release-jobs")
+
+    assert done.code == 0, done.err
+    assert "tenant/waits released" in done.out
+    assert await suspended(live) == {"runs": False, "waits": False, "paused": True}
+    assert await live.unit("waits") is None, "a later Usher finds a job that just runs"
+    assert await live.unit("runs") is not None
+    assert await installing.names("mutatingadmissionpolicies") == set()
+    assert await installing.names("validatingadmissionpolicies") == {"usher-lease-anchor"}
+    assert await installing.names("validatingwebhookconfigurations") == set()
+    assert "usher-webhook-tls" not in await installing.names("secrets")
+
+
+async def test_jobs_that_are_left_wait_for_the_next_usher(installing: Installing, live: Live) -> None:
+    before = {name: (await live.unit(name) or {})["metadata"]["uid"] for name in ("runs", "waits", "paused")}
+    await live.stop()
+
+    done = await installing.usher("uninstall", "--yes", "--leave-jobs")
+
+    assert done.code == 0, done.err
+    assert await suspended(live) == {"runs": False, "waits": True, "paused": True}
+    await installing.installed(*INSIDE)
+    process = ManagerProcess(await installing.account(), load_text("", "test", QUICK))
+    live.processes.append((process, asyncio.ensure_future(process.run())))
+    await live.kubectl("delete", "job", "runs")
+    await live.until("waits", "Running")
+    assert (await live.unit("waits") or {})["metadata"]["uid"] == before["waits"]
+    assert await suspended_of(live, "paused"), "whom its owner has suspended stays so"
+
+
+async def suspended_of(live: Live, name: str) -> bool:
+    return bool((await live.get("job", name))["spec"]["suspend"])
