@@ -85,3 +85,22 @@ class Installing:
         await self.kubectl("delete", "jobs.batch", "--all", "-A", "--cascade=background")
         await self.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
         await self.kubectl("delete", "crd", "queues.scheduling.x-k8s.io", "--ignore-not-found")
+
+
+def foreign() -> dict[str, object]:
+    """A kind of the same name that another system has brought."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "queues.scheduling.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": "scheduling.x-k8s.io",
+            "scope": "Namespaced",
+            "names": {"kind": "Queue", "plural": "queues", "singular": "queue"},
+            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from installing import NAMESPACE, Installing
+from installing import NAMESPACE, Installing, foreign
 
 pytestmark = pytest.mark.controlplane
 
@@ -76,25 +76,6 @@ async def test_definitions_of_somebody_else_are_refused_unless_adopted(installin
     found = await installing.kubectl.get("crd", "queues.scheduling.x-k8s.io")
     assert found["metadata"]["labels"]["app.kubernetes.io/part-of"] == "usher"
     assert "queuePolicy" in str(found["spec"])
-
-
-def foreign() -> dict[str, object]:
-    """A kind of the same name that another system has brought."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "queues.scheduling.x-k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-        },
-        "spec": {
-            "group": "scheduling.x-k8s.io",
-            "scope": "Namespaced",
-            "names": {"kind": "Queue", "plural": "queues", "singular": "queue"},
-            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
 
 
 async def test_mistakes_are_said_before_anything_is_asked(installing: Installing) -> None:
