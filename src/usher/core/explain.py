@@ -99,7 +99,7 @@ def render(blocked: Blocked, who: str = "", grows: bool = False) -> str:
 
     `grows`: it runs and asks for more.
     """
-    if not blocked.resource:
+    if not blocked.resource and not blocked.detail:
         if blocked.check == "MaxUnits":
             return (
                 f"Queue {blocked.node} runs at most {blocked.limit} {_units(blocked.limit)} at a time, "
@@ -110,6 +110,7 @@ def render(blocked: Blocked, who: str = "", grows: bool = False) -> str:
                 f"Quota {blocked.node} lets at most {blocked.limit} {_units(blocked.limit)} start at a time, "
                 f"and {blocked.used} {'holds' if blocked.used == 1 else 'hold'} it."
             )
+    if not blocked.resource:
         return f"{blocked.detail[:1].upper()}{blocked.detail[1:]}."
     grows = grows and not who
     who = who or "It"
