@@ -99,6 +99,10 @@ ERRORS: dict[str, tuple[e.KubeError, str]] = {
         e.NotFound("the server could not find the requested resource"),
         "https://10.0.0.1:6443 does not have Usher's kinds. Install them with: usher install",
     ),
+    "without our group": (
+        e.NotFound("404 page not found"),
+        "https://10.0.0.1:6443 does not have Usher's kinds. Install them with: usher install",
+    ),
     "not there": (e.NotFound('queues "x" not found'), 'queues "x" not found.'),
     "changed meanwhile": (e.Conflict("it changed"), "it changed. Somebody changed it meanwhile: try again."),
     "overloaded": (e.Throttled("too many requests"), "too many requests. Try again in a while."),

@@ -8,10 +8,10 @@ from typing import Any, Final
 import click
 
 from usher.api.names import SYSTEM_NAMESPACE
-from usher.cli.connecting import Session
+from usher.cli.connecting import Session, is_missing
 from usher.cli.kinds import QUEUES, UNITS, Object
 from usher.cli.printing import as_text, clean, emit, name_of
-from usher.cli.units import named
+from usher.cli.units import job_name, named
 from usher.kube.errors import Forbidden, NotFound
 
 SAID: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
@@ -38,7 +38,7 @@ async def queue_named(session: Session, name: str) -> Object:
     try:
         return named(await session.client.get(QUEUES.resource, name, session.namespace), QUEUES.resource)
     except NotFound as error:
-        if not error.message.endswith("not found"):
+        if not is_missing(error):
             raise
     text = f"There is no Queue {name} in namespace {session.namespace}."
     try:
@@ -86,3 +86,21 @@ def say(found: Object, output: str | None, what: str, dry_run: str) -> None:
         emit(name_of(found))
     else:
         emit(f"{what}{SAID[dry_run]}")
+
+
+async def until(session: Session, unit: Object, holds: Callable[[Object], bool]) -> None:
+    """Follow a unit until something holds of it."""
+    from usher.kube.informer import Informer
+    from usher.kube.store import Deleted
+
+    meta = unit["metadata"]
+    informer: Informer[Object] = Informer(
+        session.client, UNITS.resource, meta["namespace"], field_selector=f"metadata.name={meta['name']}"
+    )
+    async with informer:
+        async for batch in informer.subscribe():
+            for delta in batch:
+                if isinstance(delta, Deleted):
+                    raise click.ClickException(f"{job_name(unit)} was deleted meanwhile.")
+                if holds(delta.object):
+                    return

@@ -31,8 +31,8 @@ INTERRUPTED: Final = 130
 FIELD_MANAGER: Final = "usher-cli"
 REQUEST_TIMEOUT_S: Final = 30.0
 NO_LIMIT_S: Final = 365 * 86_400.0
-NOT_SERVED: Final = "the server could not find the requested resource"
-"""What the API server says of a kind that it does not have."""
+NO_OBJECT: Final = '" not found'
+"""How the API server ends what it says of an object that is not there; of a kind that is not, it speaks otherwise."""
 
 T = TypeVar("T")
 Command = Callable[..., Any]
@@ -168,6 +168,11 @@ async def _with_client(config: Config, connection: Connection, work: Callable[[S
         return await work(Session(client, config, connection))
 
 
+def is_missing(error: object) -> bool:
+    """Whether an object of that name is not there; a kind that the server does not have is another matter."""
+    return isinstance(error, e.NotFound) and error.message.endswith(NO_OBJECT)
+
+
 def told(error: e.KubeError, config: Config | None) -> str:
     """What went wrong and what to do about it."""
     text = error.message.rstrip(". \n") + "."
@@ -190,7 +195,7 @@ def told(error: e.KubeError, config: Config | None) -> str:
             return (
                 f"{text} Ask an administrator for a role that may (view reads what Usher has, usher-admin changes it)."
             )
-        case e.NotFound() if error.message.startswith(NOT_SERVED):
+        case e.NotFound() if not is_missing(error):
             return f"{server} does not have Usher's kinds. Install them with: usher install"
         case e.Conflict():
             return f"{text} Somebody changed it meanwhile: try again."

@@ -11,11 +11,11 @@ import click
 
 from usher.cli.columns import Beside, Column, as_tree, columns, row
 from usher.cli.completing import complete_kinds_and_names
-from usher.cli.connecting import Connection, Session, connected, run
+from usher.cli.connecting import Connection, Session, connected, is_missing, run
 from usher.cli.kinds import JOBS, QUOTAS, UNITS, Kind, Object, kind_and_names
 from usher.cli.printing import as_text, clean, dumped, emit, name_of, note, table, widths_of
 from usher.cli.units import at, job_name, listed, named, positions, queues_beside
-from usher.kube.errors import KubeError, NotFound
+from usher.kube.errors import KubeError
 from usher.kube.resource import Resource
 
 
@@ -105,14 +105,14 @@ async def _found(session: Session, query: Query) -> tuple[list[Object], list[str
             *(session.client.get(resource, name, namespace) for name in query.names), return_exceptions=True
         )
         for answer in answers:
-            if isinstance(answer, BaseException) and not _is_missing(answer):
+            if isinstance(answer, BaseException) and not is_missing(answer):
                 raise answer
         return (
             [each for each in answers if not isinstance(each, BaseException)],
             [
                 _missing(query, session, name)
                 for name, each in zip(query.names, answers, strict=True)
-                if _is_missing(each)
+                if is_missing(each)
             ],
         )
     found = await listed(session, resource, namespace, label_selector=query.selector, field_selector=query.fields)
@@ -121,11 +121,6 @@ async def _found(session: Session, query: Query) -> tuple[list[Object], list[str
     chosen = [each for name in query.names for each in found if job_name(each) == name]
     known = {job_name(each) for each in chosen}
     return chosen, [_missing(query, session, name) for name in query.names if name not in known]
-
-
-def _is_missing(answer: object) -> bool:
-    """That name is not there; a kind that the server does not have is another matter."""
-    return isinstance(answer, NotFound) and answer.message.endswith("not found")
 
 
 def _missing(query: Query, session: Session, name: str) -> str:

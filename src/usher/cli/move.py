@@ -7,21 +7,18 @@ with what to do, or with `--evict` stopped first and started again in the other 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 import click
 
 from usher.api.names import QUEUE_KEYS, QUEUE_NAME
-from usher.cli.changing import SAID, patch_unit
+from usher.cli.changing import SAID, patch_unit, until
 from usher.cli.completing import complete_jobs, complete_queues
 from usher.cli.connecting import Connection, Seconds, Session, connected, run
 from usher.cli.discovery import resource_for
 from usher.cli.kinds import JOBS, UNITS, Object, one_named
 from usher.cli.printing import emit, note
 from usher.cli.units import FINISHED, at, find_unit, holds_quota, job_name, phase, queues_beside
-from usher.kube.informer import Informer
-from usher.kube.store import Deleted
 
 TIMEOUT: Final = "5m"
 
@@ -76,9 +73,9 @@ async def _stopped_and_moved(session: Session, unit: Object, queue: str, timeout
     await patch_unit(session, unit, {"active": False})
     try:
         async with asyncio.timeout(timeout_s):
-            await _until(session, unit, lambda found: not holds_quota(found))
+            await until(session, unit, lambda found: not holds_quota(found))
             await _label(session, unit, queue, False)
-            await _until(session, unit, lambda found: at(found, "spec.queue") == queue)
+            await until(session, unit, lambda found: at(found, "spec.queue") == queue)
         await patch_unit(session, unit, {"active": at(unit, "spec.active") is not False})
     except TimeoutError:
         raise click.ClickException(
@@ -104,18 +101,3 @@ async def _label(session: Session, unit: Object, queue: str, dry_run: bool) -> N
             break
     body = {"metadata": {place: {key: queue}, "uid": reference["uid"]}}
     await session.client.patch(resource, reference["name"], namespace, body, dry_run=dry_run)
-
-
-async def _until(session: Session, unit: Object, holds: Callable[[Object], bool]) -> None:
-    """Follow a unit until something holds of it."""
-    meta = unit["metadata"]
-    informer: Informer[Object] = Informer(
-        session.client, UNITS.resource, meta["namespace"], field_selector=f"metadata.name={meta['name']}"
-    )
-    async with informer:
-        async for batch in informer.subscribe():
-            for delta in batch:
-                if isinstance(delta, Deleted):
-                    raise click.ClickException(f"{job_name(unit)} was deleted meanwhile.")
-                if holds(delta.object):
-                    return

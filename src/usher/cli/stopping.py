@@ -5,12 +5,13 @@ A queue is stopped by its `spec.stopPolicy`, a job by `spec.active` of its unit.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import click
 
 from usher.api.names import QUOTA_RESERVED
-from usher.cli.changing import changing, patch_queue, patch_unit, queue_named, say
+from usher.cli.changing import changing, patch_queue, patch_unit, queue_named, say, until
 from usher.cli.completing import complete_kinds_and_names
 from usher.cli.connecting import Connection, Session, connected, run
 from usher.cli.kinds import JOBS, QUEUES, UNITS, Kind, Object, one_named
@@ -58,8 +59,22 @@ async def _change(session: Session, kind: Kind, name: str, policy: str, dry_run:
     if phase(unit) in FINISHED:
         raise click.ClickException(f"{job_name(unit)} has ended ({phase(unit)}): there is nothing to stop or resume.")
     active = policy == "None"
+    if active and at(unit, "status.inactive") and dry_run == "none":
+        await _taken_back(session, unit)
     changed = await patch_unit(session, unit, {"active": active}, dry_run)
     say(changed, output, _job_words(unit, active), dry_run)
+
+
+async def _taken_back(session: Session, unit: Object) -> None:
+    """One that the manager has set aside takes part again when somebody has made it inactive and active himself."""
+    await patch_unit(session, unit, {"active": False})
+    try:
+        async with asyncio.timeout(session.connection.timeout_s):
+            await until(session, unit, lambda found: not at(found, "status.inactive"))
+    except TimeoutError:
+        raise click.ClickException(
+            f"No manager has taken note of it in time: {job_name(unit)} is stopped. Does one run? See: usher version"
+        ) from None
 
 
 def _queue_words(name: str, policy: str, before: Object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
 import signal
 import sys
 import time
@@ -100,7 +100,7 @@ async def _follow(session: Session, everywhere: bool, stack: contextlib.AsyncExi
 
 
 def _draw(followed: Followed) -> None:
-    size = shutil.get_terminal_size()
+    size = os.get_terminal_size(sys.stdout.fileno())  # the terminal's own word; COLUMNS may be another's
     found = {kind: None if each is None else list(each.store.list()) for kind, each in followed.items()}
     problems = tuple(
         f"{kind.plural}: {each.problem.message}"
@@ -131,7 +131,6 @@ def _terminal(ended: asyncio.Event) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _keys(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> Iterator[None]:
-    import os
     import termios
     import tty
 

@@ -1,0 +1,118 @@
+"""The command line for people who may not do everything, and through kubectl."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+from acts import GROUP
+from commands import environment, normal, shown, usher
+from living import Live
+
+TENANT = ("--as", "tenant")
+
+
+async def allow_reading(live: Live) -> None:
+    """The tenant reads our kinds in its namespace, and nothing else."""
+    kinds = [f"{kind}.{GROUP}" for kind in ("queues", "queueunits")]
+    flags = [f"--resource={','.join(kinds)}", "--verb=get,list,watch"]
+    await live.kubectl("create", "role", "reader", *flags)
+    await live.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=tenant")
+
+    async def may() -> bool:
+        return (await usher(live, "get", "queues", *TENANT)).code == 0
+
+    await live.wait("the role counts", may)
+
+
+async def test_a_tenant_gets_the_stored_explanation_and_is_told_so(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    await live.job("first", cpu="3", pods=2)
+    await live.until("first", "Running")
+    await live.job("second", cpu="3")
+    await live.until("second", "Enqueued")
+    await allow_reading(live)
+
+    async def counted() -> bool:
+        return (await live.get("queue", "main")).get("status", {}).get("counts", {}).get("waiting") == 1
+
+    await live.wait("the queue says who waits", counted)
+    by_tenant = await usher(live, "explain", "second", *TENANT)
+    as_json = await usher(live, "explain", "second", "-o", "json", *TENANT)
+    by_admin = await shown(live, "explain", "second")
+
+    assert by_tenant.code == 0
+    want = "NS/job-second-HASH is number 1 of 1 in queue NS/main. It asks for 3 cpu; the cluster has 8, 6 in use."
+    assert normal(live, by_tenant.out) == want
+    assert by_tenant.err.startswith("note: The engine cannot be asked: ")
+    assert by_tenant.err.endswith("This is what the manager last wrote.\n")
+    assert by_admin.startswith(want)
+    document = json.loads(as_json.out)
+    assert (document["source"], document["position"], document["waiting"]) == ("status", 1, 1)
+    assert document["blocked"]["check"] == "Capacity"
+
+
+async def test_what_a_tenant_may_not_do_is_refused_with_what_to_do(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    await live.job("one", cpu="1")
+    await live.until("one", "Running")
+    await allow_reading(live)
+
+    quotas = await usher(live, "get", "quotas", *TENANT)
+    change = await usher(live, "set", "queue", "main", "weight=2", *TENANT)
+    stop = await usher(live, "stop", "job", "one", *TENANT)
+    picture = await usher(live, "top", "--once", *TENANT)
+
+    assert (quotas.code, quotas.out) == (1, "")
+    assert quotas.err.endswith(
+        "Ask an administrator for a role that may (view reads what Usher has, usher-admin changes it).\n"
+    )
+    assert 'User "tenant" cannot list resource "queuequotas"' in quotas.err
+    assert 'User "tenant" cannot patch resource "queues"' in change.err
+    assert stop.code == 1
+    assert "Units are changed by usher-admin. What you may do with a job of your own that runs: kubectl" in stop.err
+    assert picture.code == 0
+    assert "\nQUOTAS: you may not list them\n" in picture.out
+    assert f"\n{live.namespace}/one " in picture.out
+
+
+async def test_kubectl_runs_it_as_its_plug_in_and_completes_its_words(live: Live) -> None:
+    await live.queue()
+
+    listed = await by_kubectl(live, "usher", "get", "queues", "-n", live.namespace)
+    offered = await by_kubectl(live, "__complete", "usher", "get", "queues", "-n", live.namespace, "m")
+
+    assert normal(live, listed).splitlines()[1].startswith("main  Priority  1")
+    assert offered.splitlines() == ["main", ":4"]
+
+
+async def by_kubectl(live: Live, *args: str) -> str:
+    """What the real kubectl prints that finds our programs on its path."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(
+        live.admin.program, *args, stdout=PIPE, stderr=PIPE, env=environment(live, PATH=path)
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode()
+
+
+async def test_versions_are_those_of_usher_the_server_and_the_leader(live: Live) -> None:
+    await live.start()
+
+    found = json.loads((await usher(live, "version", "-o", "json")).out)
+    text = await shown(live, "version")
+
+    assert found["server"].startswith("v1.")
+    assert found["manager"]["leads"] is True
+    assert found["manager"]["epoch"] >= 1
+    assert [line.partition(":")[0] for line in text.splitlines()] == ["client", "server", "manager"]
+    assert " leads (epoch " in text
+    await live.stop()
+    assert "nobody leads" in await shown(live, "version")
