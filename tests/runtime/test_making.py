@@ -7,7 +7,6 @@ from typing import Any
 from usher.api.codec import decode
 from usher.api.queue import Queue
 from usher.api.queuequota import QueueQuota
-from usher.core.views import QueueView
 from usher.quotas.objects import ElasticQuotaTree, ResourceQuota
 from usher.quotas.source import QueueHint
 from usher.runtime.capacity import Capacity
@@ -25,7 +24,7 @@ class World:
 
     def __init__(self) -> None:
         self.around = Surroundings(SYSTEM, Capacity(0))
-        self.views: dict[str, QueueView] = {}
+        self.full: set[str] = set()
 
     def queue(self, name: str, namespace: str = "a", labels: dict[str, str] | None = None, **spec: Any) -> None:
         meta = {"name": name, "namespace": namespace, "uid": f"{name}-uid", "labels": labels or {}}
@@ -45,12 +44,15 @@ class World:
         self.around.see_namespace(decode(NamespaceObject, {"metadata": {"name": name, "labels": labels}}))
 
     def busy(self, key: str) -> None:
-        self.views[key] = QueueView(key, "Priority", 1, 0, {}, {}, {}, "", {})
+        self.full.add(key)
+
+    def empty(self, key: str) -> bool:
+        return key not in self.full
 
     def plan(self) -> Plan:
         plan, around = Plan(), self.around
-        plan_defaults(around.quotas.queue_hints(), around.queues, self.views, SYSTEM, plan)
-        plan_pairs(around, self.views, SYSTEM, plan)
+        plan_defaults(around.quotas.queue_hints(), around.queues, self.empty, SYSTEM, plan)
+        plan_pairs(around, self.empty, SYSTEM, plan)
         return plan
 
 
@@ -103,7 +105,7 @@ def test_a_queue_of_ours_goes_with_its_quota_once_it_is_empty() -> None:
     world.busy(f"{SYSTEM}/red")
     assert world.plan().delete_queues == []
 
-    world.views.clear()
+    world.full.clear()
     assert [meta.name for meta in world.plan().delete_queues] == ["red"]
     world.quota("red")
     assert world.plan() == Plan(), "it is wanted again"
@@ -180,5 +182,5 @@ def test_a_lone_resource_quota_gets_a_queue_that_goes_with_it() -> None:
     world.around.foreign.see("ResourceQuota", world.around.foreign.resource_quotas["a/rq"], True)
     world.busy("a/rq")
     assert world.plan().delete_queues == []
-    world.views.clear()
+    world.full.clear()
     assert [meta.name for meta in world.plan().delete_queues] == ["rq"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from usher.api.meta import ObjectMeta
 from usher.api.quantities import quantities_of
 from usher.core.amounts import parse_amounts
 from usher.core.model import Quota
-from usher.core.views import QueueView
+from usher.core.phases import FINISHED
 from usher.quotas.elasticquotatree import queue_name
 from usher.quotas.objects import ResourceQuota
 from usher.quotas.resourcequota import MADE_FOR, key_of, resource_of
@@ -34,6 +34,8 @@ FOR_QUOTA: Final = f"{names.GROUP}/made-for-quota"
 """On a Queue that we made: the quota (or the ResourceQuota) that had none."""
 
 Body = dict[str, Any]
+Empty = Callable[[str], bool]
+"""Whether no unit is in the Queue of this key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Plan:
     create_quotas: list[Body] = field(default_factory=list)
     patch_quotas: list[tuple[ObjectMeta, Body]] = field(default_factory=list)
     delete_quotas: list[ObjectMeta] = field(default_factory=list)
+    waits: bool = False
+    """Something stays only because units are in it."""
 
 
 def default_queue(system: str, quota: str, hint: QueueHint) -> Body:
@@ -70,7 +74,7 @@ def default_queue(system: str, quota: str, hint: QueueHint) -> Body:
 def plan_defaults(
     hints: Mapping[str, QueueHint],
     queues: Mapping[str, KnownQueue],
-    views: Mapping[str, QueueView],
+    empty: Empty,
     system: str,
     plan: Plan,
 ) -> None:
@@ -81,11 +85,11 @@ def plan_defaults(
             plan.create_queues.append(default_queue(system, quota, hints[quota]))
     for key, known in sorted(queues.items()):
         meta = known.object.metadata
-        if meta.namespace == system and FOR_QUOTA in meta.labels and meta.name not in wanted and _empty(views.get(key)):
-            plan.delete_queues.append(meta)
+        if meta.namespace == system and FOR_QUOTA in meta.labels and meta.name not in wanted:
+            _remove(known, key, empty, plan)
 
 
-def plan_pairs(around: Surroundings, views: Mapping[str, QueueView], system: str, plan: Plan) -> None:
+def plan_pairs(around: Surroundings, empty: Empty, system: str, plan: Plan) -> None:
     """In managed namespaces: a Queue for a lone ResourceQuota, and a ResourceQuota for a lone Queue."""
     resource, objects = around.foreign.resource, around.foreign.resource_quotas
     quotas = around.quotas.quotas()
@@ -109,8 +113,8 @@ def plan_pairs(around: Surroundings, views: Mapping[str, QueueView], system: str
         for known in queues:
             meta = known.object.metadata
             made_for = meta.labels.get(FOR_QUOTA)
-            if made_for and made_for not in map(queue_name, theirs) and _empty(views.get(known.queue.key)):
-                plan.delete_queues.append(meta)
+            if made_for and made_for not in map(queue_name, theirs):
+                _remove(known, known.queue.key, empty, plan)
         lone = sorted(
             (each for each in queues if FOR_QUOTA not in each.object.metadata.labels),
             key=lambda each: each.object.metadata.name,
@@ -119,6 +123,14 @@ def plan_pairs(around: Surroundings, views: Mapping[str, QueueView], system: str
             _plan_quota(lone[0], quotas, by_namespace, ours, plan)
         elif not lone or theirs or not managed:
             plan.delete_quotas.extend(found.metadata for found in ours)
+
+
+def _remove(known: KnownQueue, key: str, empty: Empty, plan: Plan) -> None:
+    """A Queue of ours, once no unit is in it."""
+    if empty(key):
+        plan.delete_queues.append(known.object.metadata)
+    else:
+        plan.waits = True
 
 
 def _plan_quota(
@@ -171,10 +183,6 @@ def _queue(name: str, namespace: str, quota: str, spec: Body) -> Body:
     }
 
 
-def _empty(view: QueueView | None) -> bool:
-    return view is None or (not view.waiting and not view.holding)
-
-
 class Maker:
     """One leader's making."""
 
@@ -182,7 +190,9 @@ class Maker:
         self._manager = manager
         self._around = around
         self._settings = settings
-        self._seen: tuple[int, int] = (-1, -1)
+        self._seen = -1
+        self._again = True
+        """Something was not done, or waits for a Queue to be empty."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -192,18 +202,23 @@ class Maker:
 
     async def look(self) -> None:
         """Make what is missing since the last look."""
-        now = (self._manager.turns, self._around.changes)
-        if now == self._seen:
+        around, settings = self._around, self._settings
+        if around.changes == self._seen and not self._again:
             return
-        self._seen = now
-        plan, settings = Plan(), self._settings
-        views = {view.key: view for view in self._manager.engine.queues()}
-        around = self._around
+        self._seen = around.changes
+        plan = Plan()
         if settings.default_queues:
-            plan_defaults(around.quotas.queue_hints(), around.queues, views, settings.system_namespace, plan)
+            hints = around.quotas.queue_hints()
+            plan_defaults(hints, around.queues, self._empty, settings.system_namespace, plan)
         if settings.pairs:
-            plan_pairs(around, views, settings.system_namespace, plan)
+            plan_pairs(around, self._empty, settings.system_namespace, plan)
+        self._again = plan.waits
         await self._carry_out(plan)
+
+    def _empty(self, key: str) -> bool:
+        engine = self._manager.engine
+        inside = (engine.unit(each) for each in self._manager.entries if engine.queue_of(each) == key)
+        return all(each is None or each.phase in FINISHED for each in inside)
 
     async def _carry_out(self, plan: Plan) -> None:
         cluster = self._manager.cluster
@@ -215,5 +230,5 @@ class Maker:
         writes.extend(cluster.delete_resource_quota(meta.namespace, meta.name, meta.uid) for meta in plan.delete_quotas)
         for outcome in await asyncio.gather(*writes):
             if not isinstance(outcome, Written):
-                self._seen = (-1, -1)
+                self._again = True
                 log.debug("it was not made: %s", outcome)

@@ -40,7 +40,7 @@ def module_file(module: Module, name: str, say: Say = say_on_stderr) -> Path:
     kept = cache_dir() / "modules" / f"{module.path.replace('/', '_')}@{module.version}" / name
     if not kept.exists():
         say(f"Fetching {name} of {module.path} {module.version}")
-        found = _download(module, say) / name
+        found = module_folder(module, say) / name
         if not found.exists():
             raise DevClusterError(f"{module.path} {module.version} has no {name}.")
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,8 @@ def module_file(module: Module, name: str, say: Say = say_on_stderr) -> Path:
     return kept
 
 
-def _download(module: Module, say: Say) -> Path:
+def module_folder(module: Module, say: Say = say_on_stderr) -> Path:
+    """Where Go keeps a module, fetched if need be; not to be written to."""
     go = find_go(say)
     settings = {"GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "", "GO111MODULE": "on"}
     with tempfile.TemporaryDirectory() as elsewhere:
