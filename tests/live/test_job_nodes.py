@@ -133,7 +133,7 @@ async def test_a_node_that_comes_or_goes_changes_what_there_is(live: Live) -> No
     await live.start()
     await live.job("most", cpu="3", pods=2)
     await live.until("most", "Running")
-    await live.job("more", cpu="4")
+    await live.admin.apply(with_pod(job("more", live.namespace, cpu="4"), tolerations=[{"operator": "Exists"}]))
     waiting = await live.until("more", "Enqueued")
     assert "the cluster has 8, 6 in use" in condition(waiting, "QuotaReserved")["message"]
 

@@ -302,16 +302,16 @@ class Contest:
             return None
         group, unit = found
         assert unit.leaf is not None
-        rank = self._order.key(lane, unit) if len(unit.leaf.lanes) > 1 else self._rank(group)
-        assert rank is not None
+        rank = self._order.key(lane, unit) if len(unit.leaf.lanes) > 1 else self._rank_of(group, unit)
         self._entries += 1
         return (rank, self._entries, lane, group, unit, unit.leaf.branch.version, None)
 
     def _rank(self, group: Group) -> Rank | None:
         """The rank of a group's first unit; if other lanes of its quota lend it their age, the least that it can be."""
         unit = group.top()
-        if unit is None:
-            return None
+        return None if unit is None else self._rank_of(group, unit)
+
+    def _rank_of(self, group: Group, unit: UnitState) -> Rank:
         leaf, shares = unit.leaf, self._world.shares
         assert leaf is not None
         version = leaf.branch.version
@@ -347,10 +347,12 @@ class Contest:
 
     def _stuck(self, group: Group, unit: UnitState) -> bool:
         """Nothing is free for it, and it cannot make room."""
-        park = group.park
+        park, least = group.park, unit.ask_least
         node, name = (park.node, park.resource) if park is not None else (self._world.ledger.root, "")
-        names = (name,) if name else unit.ask_least
-        if all(node.free(name) >= unit.ask_least.get(name, 0) for name in names):
+        for each in (name,) if name else least:
+            if node.free(each) < least.get(each, 0):
+                break
+        else:
             return False
         return group.lane.hopeless(self._world.contest, unit) or not self._claims.hopes(group, unit)
 

@@ -257,9 +257,10 @@ class Engine:
 
     def _on_unit_changed(self, event: ev.UnitChanged) -> None:
         world, spec = self._world, event.unit
-        unit = world.units.get(spec.key)
+        key = spec.key
+        unit = world.units.get(key)
         if unit is None:
-            unit = world.units[spec.key] = UnitState(spec)
+            unit = world.units[key] = UnitState(spec)
             if event.stored is not None:
                 restore(world, self._lifecycle, unit, event.stored)
             world.replace[unit.key] = unit

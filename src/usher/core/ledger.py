@@ -114,7 +114,8 @@ class Node:
         limit = self.limit.get(resource)
         if limit is None:
             limit = 0 if self.parent is None else 1 << 80
-        return limit - self.used.get(resource, 0) - self.held.get(resource, 0)
+        free = limit - self.used.get(resource, 0)
+        return free - self.held.get(resource, 0) if self.held else free
 
 
 class Ledger:

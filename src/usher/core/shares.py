@@ -31,7 +31,10 @@ class Shares:
         self._dirty: dict[Node, None] = {}
         self._amount: Mapping[str, int] = {}
         self._stale = True
-        self._in_force = policy
+        self._in_force = self.policy = policy
+        self._by_resource = False
+        """Whether the policy looks at each resource by itself: then `max` cuts each by itself, too."""
+        self.choose()
         self.epoch = 0
         """Counts changes of anybody's deserved, or of what shares are measured by."""
         self.measure = 0
@@ -43,14 +46,10 @@ class Shares:
         self.came_above: dict[Node, None] = {}
         """Nodes whose deserved fell below what they use since the engine last looked."""
 
-    @property
-    def policy(self) -> SharePolicy:
-        return self._fallback if self._chosen.name in self._guard.disabled else self._chosen
-
-    @property
-    def _by_resource(self) -> bool:
-        """Whether the policy looks at each resource by itself: then `max` cuts each by itself, too."""
-        return bool(getattr(self.policy, "by_resource", False))
+    def choose(self) -> None:
+        """Go by the fallback if the policy was disabled."""
+        self.policy = self._fallback if self._chosen.name in self._guard.disabled else self._chosen
+        self._by_resource = bool(getattr(self.policy, "by_resource", False))
 
     def restart(self, amount: Amounts) -> None:
         """A new tree, or a new amount at the root: everything is computed again."""
@@ -78,7 +77,9 @@ class Shares:
 
     def ensure(self) -> None:
         """Bring deserved up to date; by the fallback throughout, if the policy is disabled on the way."""
+        self.choose()
         self._update()
+        self.choose()
         if self._in_force is not self.policy:
             self._in_force = self.policy
             self._stale = True

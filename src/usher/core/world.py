@@ -285,6 +285,7 @@ class World:
     def _forget_answers(self) -> None:
         """A plug-in was disabled: places, orders and keys that came from it are found again."""
         self.relay = True
+        self.shares.choose()
         for unit in self.units.values():
             unit.victim_key = ()
 
