@@ -14,6 +14,7 @@ import click
 from usher.devcluster.clusters import Cluster, cluster_dir, is_running, stop_cluster
 from usher.devcluster.errors import DevClusterError
 from usher.devcluster.holding import Plan, hold, in_background
+from usher.devcluster.kubectl import KubectlError
 from usher.devcluster.nodes import NODES_MAX, Nodes
 from usher.devcluster.parts import find_parts
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from usher.install.values import Values
 
 TOKEN_HOURS = 24 * 365
+OUTSIDE = {"host": "127.0.0.1", "address": "127.0.0.1", "port": 0}
+"""How the API server finds a manager that is no pod."""
+ASK_TIMES, ASK_SECONDS = 100, 0.2
 Ready = Callable[[Cluster], Awaitable[None]]
 
 
@@ -99,29 +103,45 @@ async def _hold(plan: Plan, ready: Ready, running: list[asyncio.subprocess.Proce
 
 
 async def _start_manager(cluster: Cluster) -> asyncio.subprocess.Process:
-    """Our kinds, our namespace and the manager's rights in the cluster, and a manager with just these rights, as a
-    process of its own, that leads. Of what is installed elsewhere, only the Deployment is missing: no container runs
-    here."""
+    """Usher as it is installed anywhere, with a manager that is no pod (no container runs here) but has the rights of
+    one, and leads."""
     from usher.install import Values
+    from usher.install.doors import doors
     from usher.install.rights import rights
     from usher.install.whole import kinds, namespace
 
-    values = Values()
-    found = [namespace(values), *(part.object for part in (*kinds(), *rights(values)))]
+    values = Values({"config": {"admission": OUTSIDE}})
+    found = [namespace(values), *(part.object for part in (*kinds(), *rights(values), *doors(values)))]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
-    await cluster.kubectl("apply", "--server-side", "-f", "-", stdin=listed)
+    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listed)
     await cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     log = (cluster.logs / "manager.log").open("ab")
+    settings = [word for key, value in OUTSIDE.items() for word in ("--set", f"admission.{key}={value}")]
     with log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "usher.cli", "manager", "--kubeconfig", str(await _as_manager(cluster, values)),
-            "--set", "server.port=0", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
+            "--set", "server.port=0", *settings,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
         )  # fmt: skip
     assert process.stdout is not None
     async for line in process.stdout:
         if line.startswith(b"leading"):
+            await _until_asked(cluster)
             return process
     raise DevClusterError(f"The manager did not start; see {cluster.logs / 'manager.log'}")
+
+
+async def _until_asked(cluster: Cluster) -> None:
+    """Until the API server has learnt where the manager is: what comes before that would be refused."""
+    quota = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "QueueQuota", "metadata": {"name": "asked"}}
+    for left in reversed(range(ASK_TIMES)):
+        try:
+            await cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(quota))
+            return
+        except KubectlError:
+            if not left:
+                raise
+            await asyncio.sleep(ASK_SECONDS)
 
 
 async def _as_manager(cluster: Cluster, values: "Values") -> Path:

@@ -51,8 +51,14 @@ def made(variant: Variant) -> list[Object]:
     if variant.by == POLICIES:
         found += policies.objects(variant.settings, audit=variant.audit)
     if variant.by != OFF and not variant.audit:
-        found += configurations.objects(variant.settings, policies=variant.by == POLICIES)
+        found += configurations.objects(variant.settings, policies=variant.by == POLICIES, url=_url(variant.settings))
     return [{**each, "metadata": {**each["metadata"], "labels": dict(LABELS)}} for each in found]
+
+
+def _url(settings: Settings) -> str:
+    """Where a manager outside of the cluster is; it tells its port itself, if that is any. Empty: ask the Service."""
+    host, port = settings.admission.host, settings.admission.port
+    return f"https://{f'[{host}]' if ':' in host else host}:{port or 443}" if host else ""
 
 
 AXES: Final[Mapping[str, Mapping[Any, str]]] = {

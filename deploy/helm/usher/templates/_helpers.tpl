@@ -7,6 +7,9 @@
 {{- fail (printf "config.systemNamespace: it is %s, where Usher is installed: say another with -n" .Release.Namespace)
 -}}
 {{- end -}}
+{{- if dig "admission" "host" "" $config -}}
+{{- fail "config.admission.host: it is for a manager outside of the cluster; the chart runs it inside" -}}
+{{- end -}}
 {{- $_ := set $config "systemNamespace" .Release.Namespace -}}
 {{- toYaml $config -}}
 {{- end }}
