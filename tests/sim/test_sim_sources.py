@@ -182,3 +182,13 @@ def test_in_a_managed_namespace_a_lone_resource_quota_has_a_queue(tmp_path: Path
 
     assert found["fits"]["wait_s"] == 0
     assert "no request for cpu" in found["silent"]["message"]
+
+
+def test_the_example_does_what_it_says() -> None:
+    example = Path(__file__).parents[2] / "examples" / "simulate" / "elastic-quotas.yaml"
+
+    found = units(report(example, "--share", "koordinator"))
+
+    assert (found["build"]["wait_s"], found["report"]["evictions"]) == (0, 1), "what was lent comes back"
+    assert (found["first"]["wait_s"], found["second"]["wait_s"]) == (0, 50), "one intern's job at a time"
+    assert {each["phase"] for each in found.values()} == {"Succeed"}
