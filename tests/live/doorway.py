@@ -151,7 +151,10 @@ class Doorway:
         probe = {**job_of("probe"), "spec": {**job_of("probe")["spec"]}}
 
         async def held() -> bool:
-            made = await self.live.client.create(JOBS, probe, self.team, dry_run=True)
+            try:
+                made = await self.live.client.create(JOBS, probe, self.team, dry_run=True)
+            except KubeError:  # nobody answers yet
+                return False
             return bool(made["spec"].get("suspend"))
 
         await eventually(held, why="jobs that name a queue are held")
@@ -182,6 +185,8 @@ class Doorway:
         await eventually(refused, why="pods of a managed namespace without a queue are refused")
 
     async def close(self) -> None:
+        while self.live.processes:
+            await self.live.kill()
         for each in self._objects():
             with contextlib.suppress(NotFound):
                 await self.live.client.delete(POLICIES[each["kind"]], each["metadata"]["name"])

@@ -34,6 +34,13 @@ def test_of_several_shared_queues_none_is_meant() -> None:
     assert default_queues((), SPACES, more) == {"a": "only"}
 
 
+def test_an_open_queue_with_a_quota_of_its_own_is_not_everybodys() -> None:
+    charging = Queue("usher-system", "of-a-quota", shared=True, quota="x")
+
+    assert default_queues({"named"}, SPACES, [*QUEUES, charging])["named"] == "shared"
+    assert default_queues({"named"}, SPACES, [charging]) == {}
+
+
 def test_a_queue_that_its_own_namespace_may_not_use_is_none() -> None:
     assert default_queues((), SPACES, [Queue("a", "shut", namespaces=frozenset())]) == {}
 

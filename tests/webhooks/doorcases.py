@@ -2,7 +2,8 @@
 
 Namespaces are named by role: `team` has the queues main and second (main caps priorities at 100), `other` has none of
 its own, `managed` is managed and has one queue, `empty` is managed and has none. Shared queues: `open` is for team and
-managed, `closed` for other. Quotas: `ours` is team's, `below` hangs on it, `theirs` is other's, `free` is nobody's.
+managed, `closed` for other, `theirs` for all, but it charges quota theirs. Quotas: `ours` is team's, `below` hangs on
+it, `theirs` is other's, `free` is nobody's.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ ALONE: dict[str, Case] = {
 }  # fmt: skip
 """What one object shows: policies and webhook alike."""
 
-FORBIDDEN = {"namespace": "{namespace}", "queue": "closed", "usable": "main, second, open"}
+FORBIDDEN = {"namespace": "{namespace}", "queue": "closed", "usable": "main, second, open, theirs"}
 WITH_OTHERS: dict[str, Case] = {
     "a job of a managed namespace gets its only queue": Case(
         job(), namespace="managed", want={(*LABELS, QUEUE): "only", ("spec", "suspend"): True}
@@ -217,6 +218,13 @@ WITH_OTHERS: dict[str, Case] = {
     ),
     "a move to a queue that is for others is refused": Case(
         job(MAIN), change=labelled(queue="closed"), refused=words.QUEUE_FORBIDDEN, gaps=FORBIDDEN
+    ),
+    "a queue that charges others is refused to who has no quota": Case(
+        job({QUEUE: "theirs"}), namespace="managed", refused=words.PURSE_FORBIDDEN,
+        gaps={"namespace": "{namespace}", "queue": "theirs", "quota": "theirs", "usable": "only, open"},
+    ),
+    "a queue that charges others is open to who names a quota of his own": Case(
+        job({QUEUE: "theirs", QUOTA: "free"}), namespace="managed", want=HELD
     ),
     "a queue that does not exist yet is waited for": Case(
         job({QUEUE: "later"}), want={(*LABELS, QUEUE): "later"}, warned=words.say(words.QUEUE_MISSING, queue="later")

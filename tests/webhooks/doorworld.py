@@ -9,7 +9,7 @@ from typing import Any
 from usher.core.model import Queue, Quota
 from usher.jobkinds.registry import kinds_named
 from usher.runtime.facts import Reading
-from usher.webhooks.known import may_use
+from usher.webhooks.known import has_purse, may_use
 from usher.webhooks.terms import Terms
 
 TERMS = Terms(kinds=tuple(kinds_named(["jobs.batch"])))
@@ -25,6 +25,7 @@ class World:
             Queue("managed", "only"),
             Queue("usher-system", "open", shared=True, namespaces=frozenset({"team", "managed"})),
             Queue("usher-system", "closed", shared=True, namespaces=frozenset({"other"})),
+            Queue("usher-system", "theirs", shared=True, quota="theirs"),
         ]
         self._queues = {queue.key: queue for queue in found}
         quotas = [
@@ -43,7 +44,8 @@ class World:
 
     def usable(self, namespace: str) -> Sequence[Queue]:
         mine = [queue for queue in self._queues.values() if queue.namespace == namespace]
-        return [*mine, *(queue for queue in self._queues.values() if queue.shared and may_use(queue, namespace))]
+        shared = [queue for queue in self._queues.values() if queue.shared and may_use(queue, namespace)]
+        return [*mine, *(queue for queue in shared if has_purse(self, queue, namespace))]
 
     def quotas(self) -> Mapping[str, Quota]:
         return self._quotas

@@ -22,7 +22,7 @@ from usher.runtime.objects import NamespaceObject, PriorityClassObject
 from usher.runtime.surroundings import Surroundings
 from usher.runtime.templates import LimitRangeObject, RuntimeClassObject
 from usher.settings.tree import Settings
-from usher.webhooks.known import may_use
+from usher.webhooks.known import has_purse, may_use
 from usher.webhooks.terms import Terms
 
 FOREIGN: Final = {ElasticQuota: "ElasticQuota", ElasticQuotaTree: "ElasticQuotaTree", ResourceQuota: "ResourceQuota"}
@@ -90,7 +90,11 @@ class Memory:
         found = self._usable.get(namespace)
         if found is None:
             own = self._own.get(namespace, []) if namespace != self._terms.system_namespace else []
-            found = [queue for queue in (*own, *self._shared) if may_use(queue, namespace)]
+            found = [
+                queue
+                for queue in (*own, *self._shared)
+                if may_use(queue, namespace) and has_purse(self, queue, namespace)
+            ]
             self._usable[namespace] = found
         return found
 

@@ -31,12 +31,16 @@ def default_queues(
     found: dict[str, str] = {}
     for namespace, labels in namespaces.items():
         if namespace in named or labels.get(names.MANAGED) == "true":
-            usable = own.get(namespace) or [
-                queue.name for queue in shared if queue.namespaces is None or namespace in queue.namespaces
-            ]
+            usable = own.get(namespace) or [queue.name for queue in shared if _meant_for(queue, namespace)]
             if len(usable) == 1:
                 found[namespace] = usable[0]
     return found
+
+
+def _meant_for(queue: Queue, namespace: str) -> bool:
+    """Whether a shared queue can be what a namespace means: one that is open to all and has a quota of its own is the
+    queue of that quota, not everybody's."""
+    return not queue.quota if queue.namespaces is None else namespace in queue.namespaces
 
 
 def lacking(meta: ObjectMeta, reading: Reading) -> str:

@@ -61,6 +61,13 @@ def may_charge(known: Known, namespace: str, quota: str) -> bool:
     return quota in seen or not quota or quota == ROOT or quota not in quotas
 
 
+def has_purse(known: Known, queue: Queue, namespace: str) -> bool:
+    """Whether jobs of a namespace that name no quota have one to be charged in this queue: its own, or the queue's."""
+    if not queue.quota or not queue.shared or known.quota_of(namespace):
+        return True
+    return may_charge(known, namespace, queue.quota)
+
+
 def default_queue(known: Known, namespace: str) -> str:
     """The name of the queue of a job that names neither queue nor quota; empty: it cannot be told."""
     return known.reading().queues.get(namespace, "")

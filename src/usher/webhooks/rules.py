@@ -14,7 +14,7 @@ from usher.jobkinds.base import BadJobError, JobKind
 from usher.quotas.placing import cycle
 from usher.runtime.marks import GATE, UNIT_ANNOTATION
 from usher.webhooks import rules_jobs, words
-from usher.webhooks.known import Known, may_charge, may_use
+from usher.webhooks.known import Known, has_purse, may_charge, may_use
 from usher.webhooks.review import Allowed, Asked, Refused, Verdict
 from usher.webhooks.said import BadObjectError, by_controllers, mapping, meta_of
 from usher.webhooks.terms import MIRROR, NODES, Terms
@@ -110,6 +110,9 @@ class Rules:
         queue = self._known.queue(namespace, name) if name else None
         if queue is not None and name != before.get("queue") and not may_use(queue, namespace):
             return Refused(rules_jobs.forbidden_queue(self._known, namespace, name))
+        moves = queue is not None and name != before.get("queue")
+        if queue is not None and moves and not quota and not has_purse(self._known, queue, namespace):
+            return Refused(rules_jobs.forbidden_purse(self._known, namespace, queue))
         if quota and quota != before.get("quota") and not may_charge(self._known, namespace, quota):
             return Refused(words.say(words.QUOTA_FORBIDDEN, namespace=namespace, quota=quota))
         priority, most = spec.get("priority"), None if queue is None else queue.max_priority

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from usher.api.meta import ObjectMeta
 from usher.api.names import PAUSED
+from usher.core.model import Queue
 from usher.jobkinds.base import JobKind
 from usher.runtime.facts import draft
 from usher.runtime.marks import ADMISSION_ANNOTATION, REDUCED_ANNOTATION
 from usher.runtime.objects import JobObject
 from usher.webhooks import words
-from usher.webhooks.known import Known, default_queue, may_charge, may_use
+from usher.webhooks.known import Known, default_queue, has_purse, may_charge, may_use
 from usher.webhooks.patches import Patch
 from usher.webhooks.review import Allowed, Asked, Refused, Verdict
 from usher.webhooks.said import SaidJob, job_of, owned
@@ -121,6 +122,8 @@ def _among_others(
     if newly or (old is not None and old.queue != new.queue):
         if queue is not None and not may_use(queue, namespace):
             return Refused(forbidden_queue(known, namespace, new.queue))
+        if queue is not None and not new.quota and not has_purse(known, queue, namespace):
+            return Refused(forbidden_purse(known, namespace, queue))
         if queue is None:
             warnings.append(_missing_queue(known, namespace, new, terms))
     if new.quota and (newly or (old is not None and old.quota != new.quota)):
@@ -150,8 +153,17 @@ def _missing_queue(known: Known, namespace: str, new: SaidJob, terms: Terms) -> 
 
 def forbidden_queue(known: Known, namespace: str, queue: str) -> str:
     """What is said about a queue that the namespace may not use."""
-    usable = ", ".join(each.name for each in known.usable(namespace)) or "its own queues (there is none yet)"
-    return words.say(words.QUEUE_FORBIDDEN, namespace=namespace, queue=queue, usable=usable)
+    return words.say(words.QUEUE_FORBIDDEN, namespace=namespace, queue=queue, usable=_usable(known, namespace))
+
+
+def forbidden_purse(known: Known, namespace: str, queue: Queue) -> str:
+    """What is said about a queue whose quota the namespace may not use."""
+    usable = _usable(known, namespace)
+    return words.say(words.PURSE_FORBIDDEN, namespace=namespace, queue=queue.name, quota=queue.quota, usable=usable)
+
+
+def _usable(known: Known, namespace: str) -> str:
+    return ", ".join(each.name for each in known.usable(namespace)) or "its own queues (there is none yet)"
 
 
 def priority_of(kind: JobKind, said: SaidJob, known: Known) -> int | None:

@@ -51,6 +51,10 @@ QUEUE_FORBIDDEN: Final = (
     "namespace {namespace} may not use queue {queue}: name one of {usable}, or ask an administrator to let the "
     "namespaceSelector of queue {queue} select it"
 )
+PURSE_FORBIDDEN: Final = (
+    "queue {queue} charges quota {quota}, which belongs to other namespaces than {namespace}: name one of {usable}, or "
+    "a quota of your own besides"
+)
 QUOTA_FORBIDDEN: Final = (
     "namespace {namespace} may not use quota {quota}, which belongs to other namespaces: leave the label out, or ask "
     "an administrator to add the namespace to the quota"
