@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from usher.cli.connecting import Connection, told
-from usher.cli.main import usher
+from usher.cli.connecting import Connection, connected, told
+from usher.cli.main import VALUED, usher
 from usher.kube import errors as e
 from usher.kube.config import Config
 
@@ -133,6 +133,12 @@ def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
 
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"{tmp_path / 'none'} cannot be read" in done.stderr
+
+
+def test_every_flag_of_the_connection_is_known_to_the_group() -> None:
+    options = [name for param in connected(lambda **_: None).__click_params__ for name in param.opts]
+
+    assert sorted(options) == sorted(VALUED)
 
 
 def test_flags_of_the_connection_may_stand_before_the_command(tmp_path: Path) -> None:

@@ -68,6 +68,10 @@ def test_columns_stand_under_each_other_with_nothing_behind_the_last() -> None:
     assert lines == ["NAME          AGE", "a             5s", "a-long-name   10m"]
 
 
+def test_what_others_wrote_cannot_leave_its_cell() -> None:
+    assert table(("A", "B"), [("x\x1b[2J", "y\nz")]) == ["A       B", "x [2J   y z"]
+
+
 def test_later_lines_go_on_under_the_earlier_ones() -> None:
     headers, first = ("NAME", "AGE"), [("a-long-name", "5s")]
     widths = widths_of(headers, first)

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from acts import condition, until_unit
+from acts import condition, suspend, until_unit
 from commands import normal, shown, started, usher
 from living import Live, job
 
@@ -55,6 +55,18 @@ async def test_the_jobs_of_a_file_are_put_into_a_queue_and_waited_for(live: Live
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[:2] == ["job.batch/one created", "job.batch/two created"]
     assert sorted(done.out.splitlines()[2:]) == ["one: Succeed", "two: Succeed"]
+
+
+async def test_a_job_that_fails_gives_exit_code_one(live: Live, tmp_path: Path) -> None:
+    await live.queue()
+    await live.start()
+    file = tmp_path / "job.json"
+    fails = {"sim.usher.dev/fails": "true"}
+    file.write_text(json.dumps(job("one", live.namespace, runs="1s", template_annotations=fails, backoffLimit=0)))
+
+    done = await usher(live, "submit", "-f", str(file), "--wait")
+
+    assert (done.code, done.out, done.err) == (1, "job.batch/one created\none: Failed\n", "")
 
 
 async def test_a_job_that_does_not_end_in_time_or_is_deleted_gives_exit_code_one(live: Live) -> None:
@@ -136,6 +148,21 @@ async def test_a_stopped_job_gives_back_what_it_holds_until_it_is_resumed(live: 
     assert await shown(live, "stop", "job", "one") == "job one is stopped already"
     assert await shown(live, "resume", "job", "one") == "job one resumed: it waits for its turn again"
     await live.until("one", "Running")
+
+
+async def test_a_job_that_was_set_aside_takes_part_again_when_it_is_resumed(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    await live.job("one", cpu="1")
+    await live.until("one", "Running")
+    await suspend(live, "one", True)
+    await until_unit(live, "one", "is set aside", lambda unit: unit["status"].get("inactive"))
+
+    assert await shown(live, "resume", "job", "one") == "job one resumed: it waits for its turn again"
+
+    unit = await live.until("one", "Running")
+    assert "inactive" not in unit["status"]
+    assert unit["spec"].get("active") is not False
 
 
 async def test_a_job_that_waits_is_moved_by_its_label_and_one_that_runs_is_not(live: Live) -> None:

@@ -13,7 +13,7 @@ from usher.cli.columns import state
 from usher.cli.completing import complete_kinds_and_names
 from usher.cli.connecting import Connection, Session, connected, run
 from usher.cli.kinds import JOBS, KINDS, QUEUES, QUOTAS, UNITS, Kind, Object, one_named
-from usher.cli.printing import NONE, age, emit, quantities, table, text
+from usher.cli.printing import NONE, age, emit, plain, quantities, table, text
 from usher.cli.units import (
     at,
     condition,
@@ -175,7 +175,7 @@ def _value(value: Any) -> str:
 
 def _fields(fields: Sequence[Field]) -> list[str]:
     wide = max(len(name) for name, _ in fields) + 1
-    return [f"{f'{name}:'.ljust(wide)}  {value}".rstrip() for name, value in fields]
+    return [f"{f'{name}:'.ljust(wide)}  {plain(value)}".rstrip() for name, value in fields]
 
 
 def _line(queue: Object) -> list[str]:

@@ -21,7 +21,7 @@ from usher.api.names import SYSTEM_NAMESPACE
 from usher.cli.completing import complete_jobs
 from usher.cli.connecting import INTERRUPTED, Connection, Session, connected, guarded, run
 from usher.cli.kinds import JOBS, UNITS, one_named
-from usher.cli.printing import as_text, emit, note
+from usher.cli.printing import as_text, emit, note, plain
 from usher.cli.units import find_unit, queues_beside
 from usher.kube.errors import Forbidden, NotFound
 from usher.kube.resource import untyped
@@ -34,6 +34,7 @@ CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=Tru
 INSTALLED: Final = "usher-settings"
 INSTALLED_FILE: Final = "settings.yaml"
 """Where `usher install` and the chart put the manager's settings."""
+STARTS: Final = ("Dequeued", "Reserved")
 COMPUTED: Final = "engine"
 STORED: Final = "status"
 
@@ -71,7 +72,7 @@ def explain(
     if found is None:
         found = run(connection, lambda session: _stored(session, name))
     if output == "text":
-        emit(_wrapped(found.text()))
+        emit(_wrapped(plain(found.text())))
     else:
         emit(as_text(document(found, source), output))
 
@@ -120,7 +121,15 @@ def _computed(connection: Connection, name: str, settings: Settings) -> tuple[Ex
             return None, f"The engine cannot be asked: {error.message}."
         except (UnknownKindError, PluginError) as error:
             raise click.ClickException(str(error)) from None
-        return answer, ""
+        if answer is None:
+            return None, ""
+        explanation, stored = answer
+        if explanation.phase != stored and explanation.phase in STARTS:
+            note(
+                f"note: its status says {stored or 'nothing yet'}: a manager that looks at it now lets it start. "
+                "If none does, see: usher version"
+            )
+        return explanation, ""
 
     try:
         return guarded(connection, act)

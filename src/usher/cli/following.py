@@ -16,7 +16,7 @@ from usher.api.names import GROUP
 from usher.cli.connecting import Session
 from usher.cli.discovery import resource_for
 from usher.cli.kinds import UNITS, Object
-from usher.cli.printing import emit, note
+from usher.cli.printing import emit, note, plain
 from usher.cli.units import FINISHED, at, phase
 from usher.core.durations import format_ms
 from usher.kube.errors import KubeError
@@ -178,5 +178,5 @@ class _Follower:
 
 
 def _state(unit: Object) -> str:
-    message = str(at(unit, "status.message") or "")
+    message = plain(str(at(unit, "status.message") or ""))
     return f"{phase(unit)}: {message}" if message else phase(unit)

@@ -24,12 +24,17 @@ Row = Sequence[str]
 
 def table(headers: Row, rows: Iterable[Row], *, headed: bool = True, widths: Sequence[int] = ()) -> list[str]:
     """Lines with columns under each other; `widths` are what earlier lines had, so that later ones go on under them."""
-    lines = [headers, *rows] if headed else [*rows]
+    lines = [[plain(cell) for cell in line] for line in ([headers, *rows] if headed else [*rows])]
     wide = [
         max([len(line[column]) for line in lines] + ([widths[column]] if widths else []))
         for column in range(len(headers))
     ]
     return ["".join(_padded(line, wide)).rstrip() for line in lines]
+
+
+def plain(value: str) -> str:
+    """A text that stays in its line: what others wrote may hold newlines, and worse, for a terminal."""
+    return value if value.isprintable() else "".join(each if each.isprintable() else " " for each in value)
 
 
 def widths_of(headers: Row, rows: Iterable[Row]) -> list[int]:

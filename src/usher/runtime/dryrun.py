@@ -36,15 +36,18 @@ def intents(manager: Manager) -> list[Intent]:
     return [intent for intent in found if intent is not None]
 
 
-def explained(manager: Manager, namespace: str, name: str) -> Explanation | None:
-    """Begin that term, and say how a job stands, or the unit of that name; None if nobody knows it."""
+def explained(manager: Manager, namespace: str, name: str) -> tuple[Explanation, Phase] | None:
+    """Begin that term, and say how a job stands, or the unit of that name; None if nobody knows it.
+
+    The phase is what its stored status says: where the answer's is further on, it has just been decided.
+    """
     begin(manager)
     for entry in manager.in_order():
         meta = entry.job.found.metadata if entry.job is not None else None
         if entry.key == f"{namespace}/{name}" or (meta and (meta.namespace, meta.name) == (namespace, name)):
             explanation = manager.engine.explain(entry.key)
             if explanation is not None:
-                return explanation
+                return explanation, entry.unit.stored.phase if entry.unit is not None else Phase.NEW
     return None
 
 
