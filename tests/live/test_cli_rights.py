@@ -57,6 +57,26 @@ async def test_a_tenant_gets_the_stored_explanation_and_is_told_so(live: Live) -
     assert document["blocked"]["check"] == "Capacity"
 
 
+async def test_without_a_manager_the_engine_says_what_one_would_do(live: Live) -> None:
+    await live.queue()
+    await live.job("small", cpu="1")
+    await live.job("huge", cpu="3", pods=4)
+
+    small, huge = await usher(live, "explain", "small"), await usher(live, "explain", "huge")
+    stored = await usher(live, "explain", "small", "--stored")
+
+    assert normal(live, small.out) == "NS/job-small-HASH is Dequeued."
+    assert small.err == (
+        "note: its status says nothing yet: a manager that looks at it now lets it start. "
+        "If none does, see: usher version\n"
+    )
+    assert (huge.code, huge.err) == (0, "")
+    assert "It asks for 12 cpu, and the cluster has 8 in all: it can never start." in huge.out
+    assert (stored.code, stored.out) == (1, "")
+    assert stored.err == "Error: Job small names a queue but has no unit yet. Does a manager run? See: usher version\n"
+    assert await live.unit("small") is None
+
+
 async def test_what_a_tenant_may_not_do_is_refused_with_what_to_do(live: Live) -> None:
     await live.queue()
     await live.start()
