@@ -86,6 +86,24 @@ async def test_a_job_that_does_not_end_in_time_or_is_deleted_gives_exit_code_one
     assert out.decode().splitlines()[-1] == "gone: deleted"
 
 
+async def test_a_job_goes_on_when_its_follower_is_interrupted(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    flags = ["--image", "none", "--name", "one", "--annotation", f"{RUNS}=1h"]
+    process = await started(live, "submit", "-q", "main", *flags, "--follow")
+    assert process.stdout is not None
+    while (line := await process.stdout.readline()) != b"one: Running\n":
+        assert line, "it ended before it ran"
+
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+
+    assert (process.returncode, out) == (130, b"")
+    assert err.decode().splitlines()[-1] == "note: no longer watched, not stopped: one"
+    assert b"Traceback" not in err
+    assert (await live.get("job", "one"))["spec"]["suspend"] is False
+
+
 async def test_a_dry_run_leaves_nothing_behind(live: Live) -> None:
     await live.queue()
     flags = ["submit", "-q", "main", "--image", "none", "--name", "dry"]

@@ -49,6 +49,10 @@ async def follow(session: Session, jobs: Sequence[Object], *, show: bool, timeou
                 limit = format_ms(int((timeout_s or 0) * 1000))
                 note(f"Error: {each.name} has not ended within {limit}: {each.state()}")
         return 1
+    except asyncio.CancelledError:
+        names = ", ".join(each.name for each in followers if not each.ended)
+        note(f"note: no longer watched, not stopped: {names}")
+        raise
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
     return 0 if all(each.ended == SUCCEEDED for each in followers) else 1

@@ -21,6 +21,8 @@ from usher.kube.errors import ConfigError
 from usher.kube.exec import VERSIONS
 
 KINDS = ("clusters", "users", "contexts")
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""In C where it is there: files with many clusters hold long certificates."""
 EXTENSION = "client.authentication.k8s.io/exec"
 
 
@@ -119,7 +121,7 @@ class _Part:
 def _read(path: Path) -> _Part:
     path = path.absolute()
     try:
-        data = yaml.safe_load(path.read_text())
+        data = yaml.load(path.read_text(), Loader=LOADER)  # noqa: S506 - both loaders are safe ones
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
