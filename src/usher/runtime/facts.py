@@ -18,10 +18,11 @@ from usher.api.meta import ObjectMeta, ObjectReference
 from usher.api.queueunit import QueueUnit, QueueUnitStatus
 from usher.api.stored import stored_of
 from usher.api.times import ms_of
-from usher.core.amounts import Amounts, AmountsError, parse_amounts
+from usher.core.amounts import Amounts, AmountsError, add, parse_amounts
 from usher.core.model import PodSet, Stored, Unit
 from usher.core.podrequest import effective_request
-from usher.jobkinds.base import BadJobError, Counts, Job, JobKind, Progress
+from usher.jobkinds.base import Allocation, BadJobError, Counts, Job, JobKind, PodlessKind, Progress
+from usher.runtime.comparing import digest_of, encoder, says_the_same
 from usher.runtime.marks import (
     ADMISSION_ANNOTATION,
     GATE,
@@ -36,7 +37,6 @@ from usher.runtime.said import Said
 from usher.runtime.templates import ContainerDefaults, completed
 
 _NAME_MAX: Final = 253
-_encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,22 @@ class JobFacts:
     """Something in it cannot be read; with an empty digest, so much that it has no unit."""
     reading: Reading | None = None
     """By which it was read."""
+    allocation: Allocation | None = None
+    """What it has, if it has no pods."""
+    asks: Amounts = field(default_factory=dict)
+    """Of a job without pods: one unit of it; of one that draws on such a job: all of its pods."""
+
+    @property
+    def draws_on(self) -> str:
+        """The QueueJob whose allocation it uses, instead of being queued itself."""
+        meta = self.found.metadata
+        said = meta.labels.get(names.QUEUE_JOB) or meta.annotations.get(names.QUEUE_JOB) or ""
+        return said if self.allocation is None else ""
+
+    @property
+    def holding(self) -> Counts:
+        """How much it has of each set while it runs."""
+        return self.counts if self.allocation is None else self.progress.ready
 
     @property
     def admission(self) -> str:
@@ -112,7 +128,7 @@ class JobFacts:
     @property
     def lacks(self) -> str:
         """The queue that it must be given."""
-        return "" if self.reading is None else lacking(self.found.metadata, self.reading)
+        return "" if self.reading is None or self.allocation is not None else lacking(self.found.metadata, self.reading)
 
     @property
     def reduced(self) -> bool:
@@ -223,12 +239,13 @@ def decoded(found: JobObject) -> Job:
 def read_job(kind: JobKind, found: JobObject, reading: Reading, before: JobFacts | None = None) -> JobFacts:
     """Everything the loop asks about a job, from one look at it; of `before`, what cannot have changed since."""
     job = decoded(found)
-    if before is not None and before.reading is reading and _says_the_same(before.found, found):
+    if before is not None and before.reading is reading and says_the_same(before.found, found):
         return replace(
             before,
             found=found,
             version=version_of(found.metadata.resource_version),
             progress=kind.progress(job),
+            **({} if before.allocation is None else _allocated(kind, job)),
         )
     said = draft(kind, job, found, reading)
     return JobFacts(
@@ -236,25 +253,42 @@ def read_job(kind: JobKind, found: JobObject, reading: Reading, before: JobFacts
         found=found,
         version=version_of(found.metadata.resource_version),
         created_ms=ms_of(found.metadata.creation_timestamp),
-        suspended=kind.suspended(job),
         counts=kind.counts(job),
         progress=kind.progress(job),
         digest=None if said is None else said.digest,
         problem="" if said is None else said.problem,
         reading=reading,
+        asks=_asks(kind, job, reading),
+        **{"suspended": kind.suspended(job), **_allocated(kind, job)},
     )
 
 
-def _says_the_same(before: JobObject, after: JobObject) -> bool:
-    """Whether everything but its status is the same: the generation counts changes of the spec."""
-    old, new = before.metadata, after.metadata
-    return (
-        old.uid == new.uid
-        and 0 < old.generation == new.generation
-        and old.labels == new.labels
-        and old.annotations == new.annotations
-        and old.owner_references == new.owner_references
-    )
+def _allocated(kind: JobKind, job: Job) -> dict[str, Any]:
+    """What a job without pods says of itself by its status."""
+    if not isinstance(kind, PodlessKind):
+        return {}
+    return {"suspended": kind.suspended(job), "allocation": kind.allocation(job)}
+
+
+def _asks(kind: JobKind, job: Job, reading: Reading) -> Amounts:
+    """What is compared when a job draws on another; nothing for all others, and what cannot be read."""
+    podless = kind.part == "status"
+    if not podless and not Said(job).first((names.QUEUE_JOB,)):
+        return {}
+    total: dict[str, int] = {}
+    try:
+        for shape in kind.pod_sets(job):
+            template = shape.template if podless else _template(shape.template, job, reading)
+            request = effective_request(template.get("spec"), "spec.template.spec")
+            add(total, {name: amount * (1 if podless else shape.count) for name, amount in request.items()})
+    except (BadJobError, AmountsError):
+        return {}
+    return total
+
+
+def _template(template: Mapping[str, Any], job: Job, reading: Reading) -> dict[str, Any]:
+    """A template as its owner wrote it, with what the cluster adds when it makes a pod of it."""
+    return completed(without_ours(template), reading.defaults.get(job.namespace), reading.overheads)
 
 
 def takes_part(found: JobObject, reading: Reading) -> bool:
@@ -284,7 +318,7 @@ def draft(kind: JobKind, job: Job, found: JobObject, reading: Reading) -> Draft 
         return Draft({}, b"", str(error))
     spec["queue"], spec["quota"] = queue, quota
     labels = {key: value for key, value in job.labels.items() if not key.startswith("batch.kubernetes.io/")}
-    digest = _digest(spec, labels)
+    digest = digest_of(spec, labels)
     meta = found.metadata
     spec["sequence"] = version_of(meta.resource_version)
     api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
@@ -312,7 +346,7 @@ def provisional(job: JobFacts, reading: Reading) -> Unit | None:
     said = draft(job.kind, job.decoded(), job.found, reading)
     if said is None or not said.body:
         return None
-    return read_unit(msgspec.json.decode(_encoder.encode(said.body), type=QueueUnit), job.created_ms).unit
+    return read_unit(msgspec.json.decode(encoder.encode(said.body), type=QueueUnit), job.created_ms).unit
 
 
 def _owned(found: JobObject, reading: Reading) -> bool:
@@ -340,7 +374,7 @@ def _unit_spec(kind: JobKind, job: Job, said: Said, reading: Reading) -> dict[st
         if elastic:
             entry["elastic"] = True
         pod_sets.append(entry)
-    priority, class_name = _priority(said, pod_sets, reading)
+    priority, class_name = priority_of(said, pod_sets, reading)
     return {
         "priority": priority,
         "priorityClassName": class_name,
@@ -350,7 +384,7 @@ def _unit_spec(kind: JobKind, job: Job, said: Said, reading: Reading) -> dict[st
     }
 
 
-def _priority(said: Said, pod_sets: list[dict[str, Any]], reading: Reading) -> tuple[int, str]:
+def priority_of(said: Said, pod_sets: list[dict[str, Any]], reading: Reading) -> tuple[int, str]:
     """Of the label, the first template, its class, or the default class: the first that says one."""
     number = said.number(reading.keys.priority, low=-(2**31))
     pod = (pod_sets[0]["template"].get("spec") or {}) if pod_sets else {}
@@ -362,23 +396,6 @@ def _priority(said: Said, pod_sets: list[dict[str, Any]], reading: Reading) -> t
     if name:
         return reading.classes.get(name, 0), name
     return reading.default_class[1], reading.default_class[0]
-
-
-def _digest(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bytes:
-    said = [
-        spec.get("queue") or "",
-        spec.get("quota") or "",
-        spec.get("priority") or 0,
-        spec.get("priorityClassName") or "",
-        spec.get("preemptible") is not False,
-        spec.get("maximumExecutionTimeSeconds"),
-        [
-            (each["name"], each["count"], each.get("minCount"), bool(each.get("elastic")), each.get("template") or {})
-            for each in spec.get("podSets") or ()
-        ],
-        labels,
-    ]
-    return blake2b(_encoder.encode(said), digest_size=16).digest()
 
 
 # -- units ------------------------------------------------------------------------------------------------------------
@@ -429,7 +446,7 @@ def read_unit(found: QueueUnit, created_ms: int | None = None) -> UnitFacts:
         unit=unit,
         stored=stored_of(found.status),
         status=found.status or QueueUnitStatus(),
-        digest=_digest(said, meta.labels),
+        digest=digest_of(said, meta.labels),
         consumer_uid=spec.consumer_ref.uid if spec.consumer_ref is not None else "",
         consumer_kind=_kind_of(spec.consumer_ref),
         problem=problem,

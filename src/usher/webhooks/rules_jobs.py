@@ -7,13 +7,12 @@ only when that changes, so that no later change to a queue stops an unrelated wr
 
 from __future__ import annotations
 
-from usher.api.meta import ObjectMeta
 from usher.api.names import PAUSED
 from usher.core.model import Queue
 from usher.jobkinds.base import JobKind
-from usher.runtime.facts import draft
+from usher.runtime.facts import priority_of
 from usher.runtime.marks import ADMISSION_ANNOTATION, REDUCED_ANNOTATION
-from usher.runtime.objects import JobObject
+from usher.runtime.said import Said
 from usher.webhooks import words
 from usher.webhooks.known import Known, default_queue, has_purse, may_charge, may_use
 from usher.webhooks.patches import Patch
@@ -132,9 +131,9 @@ def _among_others(
         if new.quota not in known.quotas():
             warnings.append(words.say(words.QUOTA_MISSING, quota=new.quota))
     if queue is not None and queue.max_priority is not None:
-        priority = priority_of(kind, new, known)
-        before = None if old is None or old.queue != new.queue else priority_of(kind, old, known)
-        if priority is not None and priority > queue.max_priority and priority != before:
+        priority = _priority(kind, new, known)
+        before = None if old is None or old.queue != new.queue else _priority(kind, old, known)
+        if priority > queue.max_priority and priority != before:
             text = words.say(words.PRIORITY, priority=priority, most=queue.max_priority, queue=queue.name)
             return Refused(text)
     return Allowed(warnings=tuple(each for each in warnings if each))
@@ -166,15 +165,7 @@ def _usable(known: Known, namespace: str) -> str:
     return ", ".join(each.name for each in known.usable(namespace)) or "its own queues (there is none yet)"
 
 
-def priority_of(kind: JobKind, said: SaidJob, known: Known) -> int | None:
-    """The priority that the job's unit would have; None: it would have no unit."""
-    meta = ObjectMeta(
-        name=said.meta.name,
-        namespace=said.job.namespace,
-        uid=said.meta.uid,
-        labels=said.meta.labels,
-        annotations=said.meta.annotations,
-    )
-    found = draft(kind, said.job, JobObject(metadata=meta), known.reading())
-    spec = found.body.get("spec") if found is not None else None
-    return None if spec is None else int(spec.get("priority") or 0)
+def _priority(kind: JobKind, said: SaidJob, known: Known) -> int:
+    """The priority that the job's unit would have."""
+    pod_sets = [{"template": shape.template} for shape in kind.pod_sets(said.job)[:1]]
+    return priority_of(Said(said.job), pod_sets, known.reading())[0]
