@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -192,3 +193,12 @@ async def test_the_real_server_is_read_listed_and_watched_through_it(control_pla
 
         assert sorted(each.object["metadata"]["name"] for each in events if each.object) == sorted(names)
         assert names
+
+
+async def test_a_server_whose_certificate_is_anothers_is_not_talked_to(control_plane: Cluster) -> None:
+    config = replace(kubeconfig.load(control_plane.kubeconfig), certificate_authority=None)
+    async with Client(config, user_agent="t", field_manager="t", transport=for_commands(config)) as client:
+        with pytest.raises(ConnectionLost, match="its certificate cannot be trusted") as caught:
+            await client.list(MAPS, "kube-system")
+
+    assert not caught.value.sent
