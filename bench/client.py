@@ -107,21 +107,24 @@ def figures(turns: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
-def ratios(by_client: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """Ours beside the others, per operation: > 1 is better for us."""
-    ours = by_client["usher"]
+def ratios(turns: dict[str, dict[str, list[dict[str, float]]]]) -> dict[str, dict[str, float]]:
+    """Ours beside the others, per operation: > 1 is better for us.
+
+    The median of the ratios of each round: what the server or the machine does meanwhile differs more from round to
+    round than the clients do from each other.
+    """
+
+    def beside(name: str, operation: str, what: str) -> float:
+        pairs = zip(turns["usher"][operation], turns[name][operation], strict=True)
+        return round(statistics.median((us["done"] / us[what]) / (them["done"] / them[what]) for us, them in pairs), 2)
+
     return {
         name: {
-            f"{operation}, {what}": round(
-                ours[operation]["per second"] / theirs[operation]["per second"]
-                if what == "throughput"
-                else theirs[operation]["CPU us"] / ours[operation]["CPU us"],
-                2,
-            )
+            f"{operation}, {label}": beside(name, operation, what)
             for operation in OPERATIONS
-            for what in ("throughput", "per CPU second")
+            for label, what in (("throughput", "s"), ("per CPU second", "cpu_s"))
         }
-        for name, theirs in by_client.items()
+        for name in turns
         if name != "usher"
     }
 
@@ -138,7 +141,7 @@ def table(by_client: dict[str, dict[str, dict[str, float]]]) -> str:
 async def main() -> None:
     """Measure, show, record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--writes", type=int, default=200, help="creates and patches per client and round")
     parser.add_argument("--lists", type=int, default=2)
     parser.add_argument("--clients", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
@@ -152,15 +155,16 @@ async def main() -> None:
         "what": "creates, status patches, listed objects and watch events per second, and the client's CPU for each",
         "how": f"{options.rounds} rounds after one to warm up, clients in turn and in changing order; {options.writes} "
         f"creates and as many status patches each with {IN_FLIGHT} in flight, of which the first {IN_FLIGHT} only make "
-        f"connections and do not count; {options.lists} lists and one watch of {count} pods of about 2 KB; medians; "
+        f"connections and do not count; {options.lists} lists and one watch of {count} pods of about 2 KB; medians "
+        "(of ratios, those of each round); "
         "the server shares the machine; uvloop for every asyncio client",
         "provenance": origin,
         "clients": by_client,
-        "usher beside": ratios(by_client),
+        "usher beside": ratios(turns),
         "rounds": turns,
     }
     print(table(by_client))
-    for name, row in ratios(by_client).items():
+    for name, row in ratios(turns).items():
         print(f"beside {name}: " + ", ".join(f"{what} {value}" for what, value in row.items()))
     if not options.no_record:
         print(f"recorded in {record('client', result)}")
