@@ -14,7 +14,7 @@ RUN uv sync --frozen --no-dev --no-editable
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/usher /opt/usher
-ENV PATH=/opt/usher/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+ENV PATH=/opt/usher/bin:${PATH} HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # Nobody: no name is needed, and the chart says the same.
 USER 65532:65532
 EXPOSE 8080 9443

@@ -101,7 +101,7 @@ async def test_uninstalling_removes_what_was_installed_and_keeps_the_kinds(insta
     done = await installing.usher("uninstall", "--yes")
 
     assert done.code == 0, done.err
-    assert "1 Queue: stay" in done.out
+    assert "1 Queue. They stay." in done.out
     assert {kind: await installing.names(kind) for kind in before} == before
     assert await installing.names("deployments") == set()
     assert await installing.names("configmaps", "-l", "app.kubernetes.io/part-of=usher") == set()
@@ -109,7 +109,7 @@ async def test_uninstalling_removes_what_was_installed_and_keeps_the_kinds(insta
     assert await installing.names("validatingadmissionpolicies") == {"usher-lease-anchor"}
 
     gone = await installing.usher("uninstall", "--yes", "--crds")
-    assert "1 Queue: are deleted with their kinds" in gone.out
+    assert "1 Queue. They are deleted with their kinds." in gone.out
     assert "queues.scheduling.x-k8s.io" not in await installing.names("crds")
 
 

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from installing import NAMESPACE, Installing
-from living import QUICK, Live
+from living import QUICK, Live, job
 
 from usher.app.process import ManagerProcess
 from usher.settings.loader import load_text
+from usher.testing.waits import eventually
 
 pytestmark = pytest.mark.controlplane
 
@@ -48,11 +49,13 @@ async def test_it_says_what_will_happen_and_wants_a_choice(installing: Installin
     done = await installing.usher("uninstall", "--yes")
 
     assert done.code == 1
-    assert "1 job that wait: stay suspended (--leave-jobs) or are released, all of them (--release-jobs)" in done.out
-    assert "1 job that somebody suspended or made inactive: stay as they are" in done.out
-    assert "1 job that run: go on" in done.out
-    assert "3 QueueUnits: stay" in done.out
-    assert "Say what becomes of 1 waiting job: --release-jobs or --leave-jobs." in done.err
+    assert (
+        "waiting jobs: 1. They stay suspended (--leave-jobs) or are released, all of them (--release-jobs)." in done.out
+    )
+    assert "jobs that somebody suspended or made inactive: 1. They stay as they are." in done.out
+    assert "running jobs: 1. They go on." in done.out
+    assert "1 Queue, 3 QueueUnits. They stay." in done.out
+    assert "Say what becomes of the waiting jobs: --release-jobs or --leave-jobs." in done.err
     assert "usher" in await installing.names("deployments")
 
 
@@ -100,3 +103,26 @@ async def test_jobs_that_are_left_wait_for_the_next_usher(installing: Installing
 
 async def suspended_of(live: Live, name: str) -> bool:
     return bool((await live.get("job", name))["spec"]["suspend"])
+
+
+async def test_jobs_that_no_manager_has_seen_are_not_forgotten(installing: Installing) -> None:
+    await installing.installed(*INSIDE, "--set", 'config.labels.queue=["example.com/queue"]')
+    named = job("named", "default", queue="", labels={"example.com/queue": "main"}, suspend=False)
+    plain = job("plain", "default", queue="", suspend=True)
+    await installing.kubectl.apply(plain)
+
+    async def held() -> bool:
+        """A policy works a moment after it is there."""
+        await installing.kubectl("delete", "job", "named", "-n", "default", "--ignore-not-found")
+        await installing.kubectl.apply(named)
+        return bool((await installing.kubectl.within("default").get("job", "named"))["spec"]["suspend"])
+
+    await eventually(held, why="the job is held")
+
+    done = await installing.usher("uninstall", "--yes", "--release-jobs")
+
+    assert "waiting jobs: 1. They are released and start at once, all of them." in done.out
+    assert "default/named released" in done.out
+    inside = installing.kubectl.within("default")
+    assert not (await inside.get("job", "named"))["spec"]["suspend"]
+    assert (await inside.get("job", "plain"))["spec"]["suspend"], "none of Usher's"

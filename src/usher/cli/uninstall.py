@@ -7,7 +7,7 @@ import click
 from usher.cli.connecting import Connection, Session, connected, run
 from usher.install.applying import InstallError
 from usher.install.census import Census, take_census
-from usher.install.removal import Removal, check_removable
+from usher.install.removal import Removal, check_removable, queue_keys
 from usher.install.removal import uninstall as remove
 from usher.install.values import NAMESPACE
 
@@ -31,12 +31,10 @@ def uninstall(connection: Connection, release_jobs: bool, leave_jobs: bool, crds
 async def _uninstall(session: Session, release: bool, leave: bool, crds: bool, yes: bool) -> None:
     namespace = session.connection.namespace or NAMESPACE
     await check_removable(session.client, namespace)
-    census = await take_census(session.client)
+    census = await take_census(session.client, await queue_keys(session.client, namespace))
     click.echo(told(census, release, leave, crds, session.config.server, namespace))
     if census.held and not (release or leave):
-        raise InstallError(
-            f"Say what becomes of {_many(len(census.held), 'waiting job')}: --release-jobs or --leave-jobs."
-        )
+        raise InstallError("Say what becomes of the waiting jobs: --release-jobs or --leave-jobs.")
     if not yes and not click.confirm("Remove Usher?"):
         raise click.Abort
     await remove(session.client, Removal(namespace, release, crds), click.echo)
@@ -52,20 +50,16 @@ def told(census: Census, release: bool, leave: bool, crds: bool, server: str, na
             else "stay suspended until somebody starts them" if leave
             else "stay suspended (--leave-jobs) or are released, all of them (--release-jobs)"
         )  # fmt: skip
-        lines.append(f"  {_many(len(census.held), 'job')} that wait: {fate}")
+        lines.append(f"  waiting jobs: {len(census.held)}. They {fate}.")
     if census.aside:
-        lines.append(f"  {_many(census.aside, 'job')} that somebody suspended or made inactive: stay as they are")
+        lines.append(f"  jobs that somebody suspended or made inactive: {census.aside}. They stay as they are.")
     if census.running:
-        lines.append(f"  {_many(census.running, 'job')} that run: go on")
+        lines.append(f"  running jobs: {census.running}. They go on.")
     if census.gated:
         fate = "are let in" if release else "stay where they are"
-        lines.append(f"  {_many(len(census.gated), 'pod')} of elastic jobs at Usher's gate: {fate}")
+        lines.append(f"  pods of elastic jobs at Usher's gate: {len(census.gated)}. They {fate}.")
     if census.objects:
         what = ", ".join(f"{number} {kind}{'s' * (number != 1)}" for kind, number in census.objects.items())
-        lines.append(f"  {what}: {'are deleted with their kinds' if crds else 'stay'}")
-    lines.append("  the manager, its rights and its admission rules: are deleted")
+        lines.append(f"  {what}. They {'are deleted with their kinds' if crds else 'stay'}.")
+    lines.append("  The manager, its rights and its admission rules are deleted.")
     return "\n".join(lines)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from usher.api.kinds import KINDS
-from usher.api.names import GROUP, VERSION
+from usher.api.names import GROUP, MANAGED, QUEUE_KEYS, QUOTA_KEYS, VERSION
 from usher.jobkinds.base import Job, JobKind
 from usher.jobkinds.registry import BUILT_IN
 from usher.kube.client import Client
@@ -19,6 +19,7 @@ Object = dict[str, Any]
 PODS: Final = untyped("", "v1", "pods", "Pod", namespaced=True)
 UNITS: Final = untyped(GROUP, VERSION, "queueunits", "QueueUnit", namespaced=True)
 OVER: Final = ("Succeed", "Failed")
+KEYS: Final = (*QUEUE_KEYS, *QUOTA_KEYS)
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Held:
 
     kind: JobKind
     job: Object
-    unit: Object
+    unit: Object | None
+    """None: no manager has seen it yet."""
 
     @property
     def name(self) -> str:
@@ -49,8 +51,9 @@ class Census:
     """Of each of our kinds, how many."""
 
 
-async def take_census(client: Client) -> Census:
-    """Look at everything of ours; a cluster without our kinds has nothing."""
+async def take_census(client: Client, keys: Sequence[str] = KEYS) -> Census:
+    """Look at everything of ours; a cluster without our kinds has nothing. `keys` are the labels that name a queue or a
+    quota: the doors hold a job that has one, also where no manager has made a unit for it."""
     found = Census()
     for kind in KINDS.values():
         resource = untyped(GROUP, VERSION, kind.plural, kind.kind, namespaced=kind.namespaced)
@@ -63,9 +66,12 @@ async def take_census(client: Client) -> Census:
         async for item in everything(client, untyped(kind.group, kind.version, kind.plural, kind.kind, namespaced=True))
     }
     async for unit in everything(client, UNITS):
-        kind_and_job = jobs.get(unit["spec"].get("consumerRef", {}).get("uid", ""))
+        kind_and_job = jobs.pop(unit["spec"].get("consumerRef", {}).get("uid", ""), None)
         if kind_and_job is not None:
             _count(found, *kind_and_job, unit)
+    for kind, item in jobs.values():
+        if _named(item["metadata"], keys) and kind.suspended(as_job(item)):
+            _count(found, kind, item, None)
     found.gated = [pod async for pod in everything(client, PODS) if _gated(pod)]
     return found
 
@@ -86,13 +92,20 @@ def as_job(item: Object) -> Job:
     return Job(meta["namespace"], meta["name"], meta["uid"], item["spec"], item.get("status") or {})
 
 
-def _count(found: Census, kind: JobKind, item: Object, unit: Object) -> None:
-    job, status = as_job(item), unit.get("status", {})
+def _named(meta: Object, keys: Sequence[str]) -> bool:
+    """Whether a job was meant for a queue; what a controller makes for another job never is."""
+    said = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
+    owned = any(each.get("controller") for each in meta.get("ownerReferences") or ())
+    return not owned and (any(said.get(key) for key in keys) or said.get(MANAGED) == "true")
+
+
+def _count(found: Census, kind: JobKind, item: Object, unit: Object | None) -> None:
+    job, status = as_job(item), (unit or {}).get("status", {})
     if kind.progress(job).succeeded is not None or status.get("phase") in OVER:
         return
     if not kind.suspended(job):
         found.running += 1
-    elif status.get("inactive") or unit["spec"].get("active") is False:
+    elif status.get("inactive") or (unit is not None and unit["spec"].get("active") is False):
         found.aside += 1
     else:
         found.held.append(Held(kind, item, unit))

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from usher.install.applying import MANAGED_BY, InstallError, Say, installed
-from usher.install.census import PODS, UNITS, Held, as_job, take_census
+from usher.install.census import KEYS, PODS, UNITS, Held, as_job, take_census
 from usher.install.part import KEEP, NAME, PART_OF
-from usher.install.resources import CRDS, DEPLOYMENTS, DOORS
+from usher.install.resources import BY_KIND, CRDS, DEPLOYMENTS, DOORS
 from usher.install.whole import ANCHOR
+from usher.install.workload import SETTINGS, SETTINGS_FILE
 from usher.jobkinds.additions import Additions
 from usher.kube.client import Client, PatchKind, Propagation
 from usher.kube.errors import Conflict, Forbidden, NotFound
 from usher.kube.lease import LEASES, duration_of, holder_of
 from usher.kube.resource import Resource, untyped
 from usher.runtime.marks import GATE
+from usher.settings.loader import SettingsError, load_text
 
 FENCE: Final = "usher-unit-status"
 """Made by the manager, so neither `usher install` nor Helm knows it."""
@@ -59,15 +61,26 @@ async def check_removable(client: Client, namespace: str) -> None:
         )
 
 
+async def queue_keys(client: Client, namespace: str) -> tuple[str, ...]:
+    """The labels by which jobs name their queue or quota, by the settings of the Usher that is installed."""
+    try:
+        found = await client.get(BY_KIND["ConfigMap"], SETTINGS, namespace)
+        labels = load_text(found["data"][SETTINGS_FILE], SETTINGS).labels
+    except (NotFound, KeyError, SettingsError):
+        return KEYS
+    return (*labels.queue, *labels.quota)
+
+
 async def uninstall(client: Client, removal: Removal, say: Say) -> None:
     """Remove everything but what is to stay. Who waits is looked up when the manager has stopped: until then it may
     start or hold others than before."""
+    keys = await queue_keys(client, removal.namespace)
     await _stop(client, removal.namespace, say)
     for resource in DOORS:
         for name in await _ours(client, resource):
             await _delete(client, resource, name, None, say)
     if removal.release:
-        census = await take_census(client)
+        census = await take_census(client, keys)
         for held in census.held:
             await _release(client, held, say)
         for pod in census.gated:
@@ -140,8 +153,9 @@ async def _release(client: Client, held: Held, say: Say) -> None:
     except NotFound:
         return
     say(f"{held.name} released")
-    unit = held.unit["metadata"]
-    await _delete(client, UNITS, unit["name"], unit["namespace"], lambda _: None)
+    if held.unit is not None:
+        unit = held.unit["metadata"]
+        await _delete(client, UNITS, unit["name"], unit["namespace"], lambda _: None)
 
 
 async def _open(client: Client, pod: dict[str, Any], say: Say) -> None:
