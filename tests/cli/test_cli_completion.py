@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -64,3 +67,19 @@ def test_the_script_for_a_shell_asks_this_program_and_is_one_that_the_shell_can_
     if program is not None:
         checked = subprocess.run([program, "-n"], input=done.stdout, text=True, capture_output=True, check=False)
         assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_offers_what_the_program_says() -> None:
+    script = "source <(usher completion bash); COMP_WORDS=(usher st) COMP_CWORD=1; _usher_completion usher; "
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    done = subprocess.run(
+        ["bash", "-c", script + 'echo "${COMPREPLY[@]}"'],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+
+    assert (done.stdout, done.stderr) == ("stop\n", "")

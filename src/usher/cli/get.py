@@ -81,7 +81,7 @@ async def _show(session: Session, query: Query) -> None:
     found, missing = await _found(session, query)
     if not found and not query.names and query.output in ("", "wide", "name"):
         where = "" if query.namespace(session) is None else f" in namespace {session.namespace}"
-        note(f"There are no {query.kind.plural}{where}.")
+        note(f"No jobs are queued{where}." if query.kind is JOBS else f"There are no {query.kind.plural}{where}.")
     elif query.output in ("json", "yaml"):
         objects = await _jobs(session, query, found) if query.kind is JOBS else found
         if objects or not query.names:
@@ -125,8 +125,11 @@ async def _found(session: Session, query: Query) -> tuple[list[Object], list[str
 
 def _missing(query: Query, session: Session, name: str) -> str:
     where = f" in namespace {session.namespace}" if query.resource.namespaced else ""
-    what = query.kind.words[0] if query.kind is JOBS else query.kind.resource.kind
-    return f"There is no {what} {name}{where}."
+    return (
+        f"No job {name} is queued{where}."
+        if query.kind is JOBS
+        else f"There is no {query.kind.resource.kind} {name}{where}."
+    )
 
 
 async def _beside(session: Session, query: Query, found: list[Object]) -> tuple[Beside, list[Object]]:
