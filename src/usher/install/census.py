@@ -55,11 +55,11 @@ async def take_census(client: Client, keys: Sequence[str] = KEYS) -> Census:
     """Look at everything of ours; a cluster without our kinds has nothing. `keys` are the labels that name a queue or a
     quota: the doors hold a job that has one, also where no manager has made a unit for it."""
     found = Census()
-    for kind in KINDS.values():
-        resource = untyped(GROUP, VERSION, kind.plural, kind.kind, namespaced=kind.namespaced)
+    for ours in KINDS.values():
+        resource = untyped(GROUP, VERSION, ours.plural, ours.kind, namespaced=ours.namespaced)
         number = sum([1 async for _ in everything(client, resource)])
         if number:
-            found.objects[kind.kind] = number
+            found.objects[ours.kind] = number
     jobs = {
         item["metadata"]["uid"]: (kind, item)
         for kind in BUILT_IN
