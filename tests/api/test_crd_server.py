@@ -254,7 +254,14 @@ FULL_STATUS: dict[str, dict[str, Any]] = {
         "admissionGeneration": 5,
         "epoch": 0,
     },
-    "QueueJob": {"allocated": {"cpu": "1"}, "allocatedno": 1, "epoch": 3, "observedGeneration": 1},
+    "QueueJob": {
+        "allocated": {"cpu": "1"},
+        "allocatedno": 1,
+        "shrinkTo": 0,
+        "shrinkAt": NOW,
+        "epoch": 3,
+        "observedGeneration": 1,
+    },
     "DynamicWorkload": {
         "state": "GrowPending",
         "queueUnit": "u",

@@ -46,6 +46,7 @@ KINDS = {
     "queue": untyped(GROUP, VERSION, "queues", "Queue", namespaced=True),
     "unit": untyped(GROUP, VERSION, "queueunits", "QueueUnit", namespaced=True),
     "quota": untyped(GROUP, VERSION, "queuequotas", "QueueQuota", namespaced=False),
+    "queuejob": untyped(GROUP, VERSION, "queuejobs", "QueueJob", namespaced=True),
 }
 Object = dict[str, Any]
 Wrap = Callable[[LiveCluster], Any]
@@ -217,4 +218,5 @@ async def clean(admin: Kubectl) -> None:
     """Nothing of ours is left for the next test."""
     await admin("delete", f"queuequotas.{GROUP}", "--all", "--wait=true")
     await admin("delete", f"queues.{GROUP}", "--all", "--all-namespaces", "--wait=true")
+    await admin("delete", f"queuejobs.{GROUP}", "--all", "--all-namespaces", "--wait=true")
     await admin("delete", "jobs.batch", "--all", "--all-namespaces", "--wait=true", "--cascade=background")

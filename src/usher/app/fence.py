@@ -1,11 +1,12 @@
-"""The fence around the statuses of units: whatever only the leader writes must carry the leader's epoch."""
+"""The fence around the statuses of units and QueueJobs: what only the leader writes must carry the leader's epoch."""
 
 from __future__ import annotations
 
 from msgspec.structs import fields
 
+from usher.api.queuejob import QueueJobStatus
 from usher.api.queueunit import QueueUnitStatus
-from usher.app.resources import UNITS
+from usher.app.resources import QUEUE_JOBS, UNITS
 from usher.kube.fencing import Fence
 
 OTHERS = frozenset({"admissionChecks", "epoch"})
@@ -13,8 +14,9 @@ OTHERS = frozenset({"admissionChecks", "epoch"})
 
 
 def unit_fence(lease_namespace: str, lease_name: str) -> Fence:
-    """Refuses every change to a unit's status by a leader of the past; check controllers are not concerned."""
-    owned = [each.encode_name for each in fields(QueueUnitStatus) if each.encode_name not in OTHERS]
+    """Refuses every change to such a status by a leader of the past; check controllers are not concerned."""
+    both = dict.fromkeys(each.encode_name for kind in (QueueUnitStatus, QueueJobStatus) for each in fields(kind))
+    owned = [name for name in both if name not in OTHERS]
     changes = [
         f"(has(object.status.{name}) != has(oldObject.status.{name}) || "
         f"(has(object.status.{name}) && object.status.{name} != oldObject.status.{name}))"
@@ -22,4 +24,4 @@ def unit_fence(lease_namespace: str, lease_name: str) -> Fence:
     ]
     differs = f"has(object.status) && ({' || '.join(changes)})"
     concerns = f"has(object.status) != has(oldObject.status) || ({differs})"
-    return Fence("usher-unit-status", lease_namespace, lease_name, (UNITS,), concerns=concerns)
+    return Fence("usher-unit-status", lease_namespace, lease_name, (UNITS, QUEUE_JOBS), concerns=concerns)

@@ -40,7 +40,7 @@ from usher.app.telling import Teller
 from usher.core.engine import Engine
 from usher.core.plugins import Plugins
 from usher.jobkinds.base import JobKind
-from usher.jobkinds.registry import kinds_named
+from usher.jobkinds.registry import ALWAYS, kinds_named
 from usher.kube.client import Client
 from usher.kube.config import Config
 from usher.kube.election import Election, Term
@@ -55,7 +55,7 @@ from usher.policies.registry import UnknownPluginError, plugins
 from usher.runtime.audit import Auditor
 from usher.runtime.capacity import Capacity
 from usher.runtime.dryrun import Intent, intents
-from usher.runtime.facts import Keys, PodFacts, Reading, read_pod, read_unit, takes_part
+from usher.runtime.facts import Keys, PodFacts, Reading, read_pod, takes_part
 from usher.runtime.foreign import Foreign
 from usher.runtime.lag import watch_lag
 from usher.runtime.making import Maker, MakingSettings
@@ -64,6 +64,7 @@ from usher.runtime.numbers import Numbers
 from usher.runtime.objects import EMPTY, JobObject, NodeObject
 from usher.runtime.outside import OutsidePod, read_outside
 from usher.runtime.port import Cluster
+from usher.runtime.reading_units import UnitReader
 from usher.runtime.report import ReportSettings
 from usher.runtime.report_units import UnitReporter
 from usher.runtime.reporter import Reporter
@@ -103,12 +104,13 @@ class ManagerProcess:
         self.lease_seen_s = time.monotonic()
         """When it was last seen that the lease is held, or that nothing is decided without it."""
         self._config = config
-        self._kinds: Sequence[JobKind] = kinds_named(settings.jobs.kinds)
+        self._kinds: Sequence[JobKind] = [*kinds_named(settings.jobs.kinds), *ALWAYS]
         self._by_name = {f"{kind.group}/{kind.kind}": kind for kind in self._kinds}
         self._following = Following()
         self._plugins()  # what is not there is said now, not when we lead
         self._base = self._reading()
         self.doors = Doors(settings, self._base, lambda: not self._dead)
+        self._read_unit = UnitReader()
 
     def client(self) -> Client:
         config = self._config
@@ -158,10 +160,10 @@ class ManagerProcess:
             client, self.settings.quotas.sources, self._see_foreign, self._hear, self._complain
         )
         add(QUEUES, lambda found, gone: self._around().see_queue(found, gone))
-        add(UNITS, lambda facts, gone: self._term().see_unit(facts, gone), read_unit)
+        add(UNITS, lambda facts, gone: self._term().see_unit(facts, gone), self._read_unit)
         add(PODS, self._see_pod, lambda pod: read_pod(pod, self._by_name) or read_outside(pod))
         for kind in self._kinds:
-            add(resource_of(kind), self._see_job_of(kind), self._slim)
+            add(resource_of(kind), self._see_job_of(kind), self._slim if kind.part == "spec" else None)
 
     def _see_foreign(self, kind: str, found: Any, gone: bool) -> None:
         self._around().see_foreign(kind, found, gone)
@@ -322,9 +324,13 @@ class ManagerProcess:
             epoch,
             now_ms,
             ManagerSettings(
-                settle_ms=jobs.pause_settle_ms, adopt=jobs.adopt == "charge", stuck_ms=jobs.terminating_grace_ms
+                settle_ms=jobs.pause_settle_ms,
+                adopt=jobs.adopt == "charge",
+                stuck_ms=jobs.terminating_grace_ms,
+                notice_ms=jobs.queue_job_notice_ms,
             ),
             self.numbers,
+            self._read_unit,
         )
         settings = self.settings
         kinds = [KINDS_OF[each] for each in settings.quotas.sources]

@@ -16,6 +16,7 @@ from usher.runtime.templates import LimitRangeObject, RuntimeClassObject
 
 QUEUES: Final = Resource(GROUP, VERSION, "queues", "Queue", True, Queue)
 UNITS: Final = Resource(GROUP, VERSION, "queueunits", "QueueUnit", True, QueueUnit)
+QUEUE_JOBS: Final = Resource(GROUP, VERSION, "queuejobs", "QueueJob", True, JobObject)
 QUOTAS: Final = Resource(GROUP, VERSION, "queuequotas", "QueueQuota", False, QueueQuota)
 PODS: Final = Resource("", "v1", "pods", "Pod", True, PodObject)
 PODS_UNTYPED: Final = untyped("", "v1", "pods", "Pod", namespaced=True)

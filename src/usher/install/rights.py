@@ -79,12 +79,14 @@ def cluster_rights() -> list[Right]:
     return [
         *found,
         Right("units are made for jobs and follow them", GROUP, ("queueunits",), (*READ, "create", "patch", "delete")),
+        Right("requests without a job are units, too", GROUP, ("queuejobs",), READ),
+        Right("units are owned by them", GROUP, ("queuejobs/finalizers",), ("update",)),
         Right("what units are charged to", GROUP, ("queuequotas",), READ),
         Right("what units wait in; a quota has one by default", GROUP, ("queues",), (*READ, "create", "delete")),
         Right("a Queue makes a quota, and a quota a Queue", "", ("resourcequotas",), (*READ, *MAKE)),
         Right("quotas of Koordinator, where there are any", SIG_SCHEDULING, ELASTIC, FOLLOW),
         Right("and whether there are", CRDS, ("customresourcedefinitions",), FOLLOW, _named(SIG_SCHEDULING, ELASTIC)),
-        Right("what was decided", GROUP, ("queueunits/status", "queues/status", "queuequotas/status"), ("patch",)),
+        Right("what was decided", GROUP, _statuses("queueunits", "queues", "queuequotas", "queuejobs"), ("patch",)),
         Right("what it tells people", "events.k8s.io", ("events",), ("create", "patch")),
         Right(
             "the fence: a policy that refuses what a leader of the past writes",
@@ -107,6 +109,10 @@ def cluster_rights() -> list[Right]:
             ("get",),
         ),
     ]
+
+
+def _statuses(*plurals: str) -> tuple[str, ...]:
+    return tuple(f"{plural}/status" for plural in plurals)
 
 
 def _named(group: str, plurals: Sequence[str]) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
 """What the runtime asks of a kind of job. Each kind is one object that answers; it keeps nothing.
 
 A job reaches a kind as a `Job`: its identity, labels, and the decoded `spec` and `status`. Kinds answer with facts
-(`PodSetShape`, `Progress`) and with merge patches of the job's `spec`. A kind never sees a client, a queue or a quota.
+(`PodSetShape`, `Progress`) and with merge patches of the job's `spec`, or its `status` where it is told by that
+(`part`). A kind never sees a client, a queue or a quota.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
+from usher.core.amounts import Amounts
 from usher.jobkinds.additions import Additions
 
 Spec = Mapping[str, Any]
@@ -67,6 +69,33 @@ class Progress:
     """Pods that it still has, by its controller's count: active or terminating."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnWords:
+    """What a job's spec itself says of its place; it goes before labels and annotations."""
+
+    queue: str = ""
+    priority: int | None = None
+    elastic: bool = False
+    takes_part: bool = False
+    """It is queued also if it names neither a queue nor a quota."""
+
+
+NO_WORDS: Final = OwnWords()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a job without pods of its own has, in units; and what of it must be given back."""
+
+    units: int = 0
+    shrink_to: int | None = None
+    shrink_at_ms: int = 0
+    held: bool = False
+    """Said of it: it has quota; else, in two words, why not."""
+    reason: str = ""
+    message: str = ""
+
+
 class JobKind(Protocol):
     """The questions that the runtime has about a kind of job."""
 
@@ -79,9 +108,16 @@ class JobKind(Protocol):
     @property
     def plural(self) -> str: ...
     @property
+    def part(self) -> Literal["spec", "status"]:
+        """Where it is told to start, to stop and to change its size."""
+
+    @property
     def finalizer(self) -> str:
         """What its controller puts on pods to count how they end: taken off a pod that is given back, so that this
         does not count as a failure. Empty: nothing."""
+
+    def words(self, job: Job) -> OwnWords:
+        """What its spec says of its place."""
 
     def pod_sets(self, job: Job) -> tuple[PodSetShape, ...]:
         """Its pods at full size; raises BadJobError."""
@@ -105,3 +141,14 @@ class JobKind(Protocol):
 
     def pod_set_of(self, labels: Mapping[str, str]) -> str:
         """The pod set that a pod with these labels belongs to."""
+
+
+@runtime_checkable
+class PodlessKind(JobKind, Protocol):
+    """A kind that has no pods: what it holds is what its status says it may use."""
+
+    def allocation(self, job: Job) -> Allocation:
+        """What it has, by its status."""
+
+    def allocate(self, job: Job, allocation: Allocation, each: Amounts, now_ms: int) -> dict[str, Any]:
+        """The patch of its status that gives it this, in units of `each`; empty if it says so already."""

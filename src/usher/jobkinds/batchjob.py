@@ -7,10 +7,10 @@ Partial admission lowers `parallelism` in the patch that resumes the job; the pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from usher.jobkinds.additions import Additions, template_patch
-from usher.jobkinds.base import BadJobError, Counts, Job, PodSetShape, Progress
+from usher.jobkinds.base import NO_WORDS, BadJobError, Counts, Job, OwnWords, PodSetShape, Progress
 
 MAIN: Final = "main"
 
@@ -22,7 +22,11 @@ class BatchJob:
     version: Final = "v1"
     kind: Final = "Job"
     plural: Final = "jobs"
+    part: Final[Literal["spec"]] = "spec"
     finalizer: Final = "batch.kubernetes.io/job-tracking"
+
+    def words(self, job: Job) -> OwnWords:
+        return NO_WORDS
 
     def pod_sets(self, job: Job) -> tuple[PodSetShape, ...]:
         template = job.spec.get("template")

@@ -7,8 +7,12 @@ from typing import Final
 
 from usher.jobkinds.base import JobKind
 from usher.jobkinds.batchjob import BatchJob
+from usher.jobkinds.queuejob import QueueJobs
 
 BUILT_IN: Final[tuple[JobKind, ...]] = (BatchJob(),)
+"""Jobs of others, with pods."""
+ALWAYS: Final[tuple[JobKind, ...]] = (QueueJobs(),)
+"""Our own, which are queued whatever the settings say."""
 
 
 class UnknownKindError(ValueError):

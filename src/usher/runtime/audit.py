@@ -60,7 +60,7 @@ class Auditor(Manager):
             if not self.settings.adopt:
                 del self.entries[unit.key]
                 return
-            grants = tuple(Grant(pods.name, facts.counts.get(pods.name, pods.count)) for pods in unit.pod_sets)
+            grants = tuple(Grant(pods.name, facts.holding.get(pods.name, pods.count)) for pods in unit.pod_sets)
             stored = Stored(Phase.DEQUEUED, grants, generation=1, admitted_ms=self.clock_ms())
         self.see(ev.UnitChanged(unit, stored))
 

@@ -20,6 +20,8 @@ from usher.core import events as ev
 from usher.core.commands import Command
 from usher.core.model import CheckState, Grant, Stored
 from usher.core.phases import FINISHED, WAITING, Cause, Phase
+from usher.jobkinds.base import Allocation
+from usher.runtime import podless
 from usher.runtime.facts import JobFacts, PodFacts, UnitFacts
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Step(Enum):
     LET_IN = "open the gate of pods that were granted"
     TAKE_BACK = "delete pods that must be given back"
     GIVE_BACK = "record that it holds less"
+    ALLOCATE = "say what may be used"
 
 
 @dataclass(slots=True)
@@ -86,6 +89,12 @@ class Entry:
     """What checks said, as the engine was told."""
     told: tuple[ev.Event, ...] = ()
     """What the engine was told last, so that it is not told again."""
+    drawn: Mapping[str, int] = field(default_factory=dict)
+    """What other jobs use of its allocation (`usher.runtime.drawing`)."""
+    notice_ms: int = 0
+    """How long before it falls an allocation is said to."""
+    looked_ms: int = 0
+    """When it was last looked at: notices end by it."""
     stuck_since: dict[str, int] = field(default_factory=dict)
     look_at_ms: int = -1
     # What the worker needs.
@@ -160,9 +169,11 @@ def observe(entry: Entry, now_ms: int, settle_ms: int) -> list[ev.Event]:
     if stored.phase is Phase.RESERVED:
         return [ev.UnitPaused(key, Cause.CHANGED)] if _changed(entry) else []
     if entry.runs:
-        return _observe_running(entry, unit, job)
+        seen = _observe_running if job.allocation is None else podless.observe
+        return seen(entry, unit, job)
     if stored.phase in WAITING and stored.inactive:
-        resumed = stored.inactive == PAUSED and (not job.suspended or job.resumed)
+        wants = not job.suspended if job.allocation is None else sum(job.counts.values()) > 0
+        resumed = stored.inactive == PAUSED and (wants or job.resumed)
         if resumed or not unit.unit.active:  # whoever makes it inactive himself takes over: what was before is over
             return [ev.UnitReactivated(key)]
     return []
@@ -196,6 +207,8 @@ def _observe_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> list[ev.Ev
 def holds(entry: Entry) -> tuple[Grant, ...]:
     """What it still holds of what it was granted: by its own word or, where pods wait at a gate, by those let in."""
     unit, job = entry.unit, entry.job
+    if unit is not None and job is not None and entry.runs and job.allocation is not None:
+        return podless.holds(entry, sum(targets(entry).values()))
     if unit is None or job is None or not entry.runs or job.suspended:
         return unit.stored.grants if unit is not None else ()
     needed = job.progress.needed
@@ -248,10 +261,12 @@ def outdated(entry: Entry) -> bool:
 def stopped(entry: Entry, now_ms: int, settle_ms: int) -> bool:
     """Whether no pod of it is active or terminating, and none is about to come."""
     unit, job = entry.unit, entry.job
-    if entry.alive() or unit is None:
+    if entry.alive() or entry.drawn or unit is None:
         return False
     if job is None:
         return True
+    if job.allocation is not None:
+        return job.suspended
     if not job.suspended or job.reduced:
         return False
     if entry.released != unit.stored.generation:
@@ -281,7 +296,7 @@ def next_step(entry: Entry) -> Step | None:
     """What must be done with its job or unit now."""
     unit, job = entry.unit, entry.job
     if job is None:
-        leaves = entry.job_gone and unit is not None and not unit.deleting and not entry.alive()
+        leaves = entry.job_gone and unit is not None and not unit.deleting and not entry.alive() and not entry.drawn
         return Step.DROP if leaves else None
     if job.deleting or job.progress.succeeded is not None or entry.left:
         return None
@@ -295,9 +310,11 @@ def next_step(entry: Entry) -> Step | None:
         return _step_without_unit(entry, job)
     if unit.deleting or unit.stored.phase in FINISHED or (entry.adopted and unit.stored.phase is Phase.NEW):
         return None
+    if job.allocation is not None and allocation(entry) not in (None, job.allocation):
+        return Step.ALLOCATE
     if entry.runs:
         return _step_running(entry, unit, job)
-    if not job.suspended or job.reduced:
+    if job.allocation is None and (not job.suspended or job.reduced):
         return Step.HOLD
     return Step.FOLLOW if not unit.stored.grants and job.digest != unit.digest else None
 
@@ -312,7 +329,14 @@ def _step_without_unit(entry: Entry, job: JobFacts) -> Step | None:
     return None if stopping else Step.CREATE
 
 
+def allocation(entry: Entry) -> Allocation | None:
+    """What the status of a job without pods should say; None: it stays as it is."""
+    return podless.allocation(entry, sum(targets(entry).values()) if entry.runs else 0)
+
+
 def _step_running(entry: Entry, unit: UnitFacts, job: JobFacts) -> Step | None:
+    if job.allocation is not None:
+        return _step_elastic(entry, unit, job) if podless.wanted_units(unit, job) else None
     if job.suspended:
         return None if entry.released == unit.stored.generation or _changed(entry) else Step.RELEASE
     if unit.unit.elastic:

@@ -18,10 +18,11 @@ from usher.api.meta import ObjectMeta, ObjectReference
 from usher.api.queueunit import QueueUnit, QueueUnitStatus
 from usher.api.stored import stored_of
 from usher.api.times import ms_of
-from usher.core.amounts import Amounts, AmountsError, add, parse_amounts
+from usher.core.amounts import Amounts, AmountsError, parse_amounts
 from usher.core.model import PodSet, Stored, Unit
 from usher.core.podrequest import effective_request
-from usher.jobkinds.base import Allocation, BadJobError, Counts, Job, JobKind, PodlessKind, Progress
+from usher.jobkinds.base import Allocation, BadJobError, Counts, Job, JobKind, Progress
+from usher.runtime.asking import allocated, asks, whole_template
 from usher.runtime.comparing import digest_of, encoder, says_the_same
 from usher.runtime.marks import (
     ADMISSION_ANNOTATION,
@@ -29,12 +30,11 @@ from usher.runtime.marks import (
     QUOTA_ANNOTATION,
     REDUCED_ANNOTATION,
     UNIT_ANNOTATION,
-    without_ours,
 )
 from usher.runtime.naming import lacking
 from usher.runtime.objects import JobObject, PodObject
 from usher.runtime.said import Said
-from usher.runtime.templates import ContainerDefaults, completed
+from usher.runtime.templates import ContainerDefaults
 
 _NAME_MAX: Final = 253
 
@@ -245,7 +245,7 @@ def read_job(kind: JobKind, found: JobObject, reading: Reading, before: JobFacts
             found=found,
             version=version_of(found.metadata.resource_version),
             progress=kind.progress(job),
-            **({} if before.allocation is None else _allocated(kind, job)),
+            **({} if before.allocation is None else allocated(kind, job)),
         )
     said = draft(kind, job, found, reading)
     return JobFacts(
@@ -258,45 +258,15 @@ def read_job(kind: JobKind, found: JobObject, reading: Reading, before: JobFacts
         digest=None if said is None else said.digest,
         problem="" if said is None else said.problem,
         reading=reading,
-        asks=_asks(kind, job, reading),
-        **{"suspended": kind.suspended(job), **_allocated(kind, job)},
+        asks=asks(kind, job, reading),
+        **{"suspended": kind.suspended(job), **allocated(kind, job)},
     )
 
 
-def _allocated(kind: JobKind, job: Job) -> dict[str, Any]:
-    """What a job without pods says of itself by its status."""
-    if not isinstance(kind, PodlessKind):
-        return {}
-    return {"suspended": kind.suspended(job), "allocation": kind.allocation(job)}
-
-
-def _asks(kind: JobKind, job: Job, reading: Reading) -> Amounts:
-    """What is compared when a job draws on another; nothing for all others, and what cannot be read."""
-    podless = kind.part == "status"
-    if not podless and not Said(job).first((names.QUEUE_JOB,)):
-        return {}
-    total: dict[str, int] = {}
-    try:
-        for shape in kind.pod_sets(job):
-            template = shape.template if podless else _template(shape.template, job, reading)
-            request = effective_request(template.get("spec"), "spec.template.spec")
-            add(total, {name: amount * (1 if podless else shape.count) for name, amount in request.items()})
-    except (BadJobError, AmountsError):
-        return {}
-    return total
-
-
-def _template(template: Mapping[str, Any], job: Job, reading: Reading) -> dict[str, Any]:
-    """A template as its owner wrote it, with what the cluster adds when it makes a pod of it."""
-    return completed(without_ours(template), reading.defaults.get(job.namespace), reading.overheads)
-
-
 def takes_part(found: JobObject, reading: Reading) -> bool:
-    """Whether a job is queued at all: it names a queue or a quota, or every job of its namespace is."""
-    meta, keys = found.metadata, reading.keys
-    if _managed(meta, reading):
-        return True
-    return any(key in meta.labels or key in meta.annotations for key in (*keys.queue, *keys.quota))
+    """Whether a job is ours to hold: it names a queue, a quota or a QueueJob, or every job of its namespace is."""
+    meta, keys = found.metadata, (*reading.keys.queue, *reading.keys.quota, names.QUEUE_JOB)
+    return _managed(meta, reading) or any(key in meta.labels or key in meta.annotations for key in keys)
 
 
 def _managed(meta: ObjectMeta, reading: Reading) -> bool:
@@ -306,11 +276,11 @@ def _managed(meta: ObjectMeta, reading: Reading) -> bool:
 
 def draft(kind: JobKind, job: Job, found: JobObject, reading: Reading) -> Draft | None:
     """What the unit of a job should say; None if it does not take part."""
-    keys, said = reading.keys, Said(job)
-    queue, quota = said.first(keys.queue), said.first(keys.quota)
-    if not queue and not quota and not _managed(found.metadata, reading):
+    keys, said, own = reading.keys, Said(job), kind.words(job)
+    queue, quota = own.queue or said.first(keys.queue), said.first(keys.quota)
+    if not own.takes_part and not queue and not quota and not _managed(found.metadata, reading):
         return None
-    if said.first((names.QUEUE_JOB,)) or _owned(found, reading):
+    if (kind.part == "spec" and said.first((names.QUEUE_JOB,))) or _owned(found, reading):
         return None
     try:
         spec = _unit_spec(kind, job, said, reading)
@@ -362,10 +332,11 @@ def _unit_spec(kind: JobKind, job: Job, said: Said, reading: Reading) -> dict[st
     keys = reading.keys
     shapes = kind.pod_sets(job)
     least = said.number(keys.min_count)
-    elastic = said.flag(keys.elastic, False)
+    own = kind.words(job)
+    elastic = own.elastic or said.flag(keys.elastic, False)
     pod_sets: list[dict[str, Any]] = []
     for i, shape in enumerate(shapes):
-        template = completed(without_ours(shape.template), reading.defaults.get(job.namespace), reading.overheads)
+        template = whole_template(kind, shape.template, job, reading)
         effective_request(template.get("spec"), f"podSets[{i}].template.spec")
         entry: dict[str, Any] = {"name": shape.name, "count": shape.count, "template": template}
         lowest = shape.min_count if shape.min_count is not None else least if i == 0 else None
@@ -376,7 +347,7 @@ def _unit_spec(kind: JobKind, job: Job, said: Said, reading: Reading) -> dict[st
         pod_sets.append(entry)
     priority, class_name = priority_of(said, pod_sets, reading)
     return {
-        "priority": priority,
+        "priority": priority if own.priority is None else own.priority,
         "priorityClassName": class_name,
         "podSets": pod_sets,
         "preemptible": None if said.flag(keys.preemptible, True) else False,

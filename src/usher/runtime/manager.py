@@ -27,6 +27,7 @@ from usher.runtime.entry import Entry, observe, unsettled
 from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, provisional, read_job, read_unit, version_of
 from usher.runtime.numbers import Numbers
 from usher.runtime.objects import JobObject
+from usher.runtime.podless import announced
 from usher.runtime.port import Cluster
 from usher.runtime.worker import Barrier, Task, Worker
 
@@ -46,6 +47,8 @@ class ManagerSettings:
     """Jobs that run when we come are charged; else they are left alone."""
     stuck_ms: int = 300_000
     """After how long a pod that is to go, on a node that is not ready, does not count any more; 0: never."""
+    notice_ms: int = 30_000
+    """How long before units of a QueueJob are taken back its owner is told."""
     step_rest_ms: int = 1_000
     step_rest_max_ms: int = 60_000
 
@@ -184,7 +187,7 @@ class Manager:
     def _entry(self, key: str) -> Entry:
         entry = self.entries.get(key)
         if entry is None:
-            entry = self.entries[key] = Entry(key)
+            entry = self.entries[key] = Entry(key, notice_ms=self.settings.notice_ms)
         return entry
 
     def mark(self, entry: Entry) -> None:
@@ -261,7 +264,7 @@ class Manager:
     def _look(self, entry: Entry) -> None:
         """Tell the engine what it does not know of this entry."""
         now_ms, settle_ms = self.clock_ms(), self.settings.settle_ms
-        entry.lost = self._lost(entry, now_ms)
+        entry.lost, entry.looked_ms = self._lost(entry, now_ms), now_ms
         entry.remember()
         if not self._introduce(entry):
             return
@@ -270,9 +273,9 @@ class Manager:
             entry.told = events
             self._events.extend(events)
             self._note(entry, events, now_ms)
-        at_ms = unsettled(entry, now_ms, settle_ms)
-        if at_ms is not None:
-            self.look_at(entry, at_ms)
+        for at_ms in (unsettled(entry, now_ms, settle_ms), announced(entry)):
+            if at_ms is not None:
+                self.look_at(entry, at_ms)
 
     def _note(self, entry: Entry, events: Sequence[ev.Event], now_ms: int) -> None:
         for event in events:
@@ -341,7 +344,7 @@ class Manager:
             if not entry.known:
                 self._charge(entry)
             return
-        if entry.alive():
+        if entry.alive() or entry.drawn:
             return  # they are still charged
         if entry.known:
             self._events.append(ev.UnitGone(entry.key))
@@ -353,7 +356,9 @@ class Manager:
 
     def _left_alone(self, entry: Entry) -> bool:
         """Whether it ran when we came, we did not let it in, and such jobs are none of ours."""
-        return entry.ran_before and not self.settings.adopt and not any(pod.unit for pod in entry.pods.values())
+        if self.settings.adopt or not entry.ran_before or (entry.job is not None and entry.job.allocation is not None):
+            return False
+        return not any(pod.unit for pod in entry.pods.values())
 
     def _charge(self, entry: Entry) -> None:
         """Tell the engine of a job that runs without a unit, as if it had one: before anything is decided."""
@@ -361,7 +366,7 @@ class Manager:
         unit = None if job is None else provisional(job, self.reading)
         if job is None or unit is None:
             return
-        grants = tuple(Grant(pods.name, job.counts.get(pods.name, pods.count)) for pods in unit.pod_sets)
+        grants = tuple(Grant(pods.name, job.holding.get(pods.name, pods.count)) for pods in unit.pod_sets)
         entry.last = Stored(Phase.DEQUEUED, grants, generation=1, admitted_ms=self.clock_ms())
         self._events.append(ev.UnitChanged(replace(unit, created_ms=job.created_ms), entry.last))
         entry.known, entry.told = True, ()

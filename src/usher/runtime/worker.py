@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from usher.api import names
 from usher.api.conditions import find
-from usher.api.times import ms_of
+from usher.api.times import ms_of, time_of
 from usher.core import commands as c
 from usher.core import events as ev
 from usher.core.model import Stored
 from usher.core.phases import FINISHED, Cause, Phase
 from usher.jobkinds.additions import Additions
+from usher.jobkinds.base import Allocation, PodlessKind
 from usher.runtime.checks import added, with_labels
-from usher.runtime.entry import Entry, Step, holds, limits, loose_pods, next_step, outdated, targets, wanted
+from usher.runtime.entry import Entry, Step, allocation, holds, limits, loose_pods, next_step, outdated, targets, wanted
 from usher.runtime.facts import Draft, JobFacts, UnitFacts, draft, read_job
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, QUOTA_ANNOTATION, REDUCED_ANNOTATION, UNIT_ANNOTATION
 from usher.runtime.objects import JobObject
+from usher.runtime.podless import one_unit
 from usher.runtime.port import (
     Fenced,
     Outcome,
@@ -189,7 +191,7 @@ class Worker:
             self._count(entry, before, command)
             if isinstance(command, Admission):
                 manager.answer(ev.Confirmed(command.key, command.generation))
-                if not isinstance(command, c.Reserve):
+                if not isinstance(command, c.Reserve) and (entry.job is None or entry.job.allocation is None):
                     pods = sum(grant.count for grant in command.grants)
                     many = "1 pod" if pods == 1 else f"{pods} pods"
                     self._tell(entry, Severity.NORMAL, "Admitted", f"May start with {many}.")
@@ -237,6 +239,9 @@ class Worker:
             case Step.NAME | Step.HOLD | Step.RELEASE | Step.RESIZE:
                 assert job is not None
                 outcome = await self._change_job(entry, job, step)
+            case Step.ALLOCATE:
+                assert job is not None
+                outcome = await self._allocate(entry, job)
             case Step.LET_IN | Step.TAKE_BACK:
                 outcome = await self._change_pod(entry, step)
             case Step.GIVE_BACK:
@@ -293,7 +298,9 @@ class Worker:
             patch = job.kind.resize(decoded, limits(entry))
         metadata: dict[str, Any] = {"resourceVersion": meta.resource_version}
         metadata |= {"annotations": notes} if notes else {"labels": labels} if labels else {}
-        body = {"metadata": metadata, "spec": patch}
+        body = {"metadata": metadata, job.kind.part: patch}
+        if job.kind.part == "status":
+            patch["epoch"] = manager.epoch
         outcome = await manager.cluster.patch_job(job.kind, meta.namespace, meta.name, body)
         if isinstance(outcome, Written | Stale):
             self._took(outcome.object, job)
@@ -303,6 +310,34 @@ class Worker:
             text = "A job that runs may grow only if it is elastic: it was brought back to what it was granted."
             self.complain(entry, "GrowthRefused", text)
         return outcome
+
+    async def _allocate(self, entry: Entry, job: JobFacts) -> Outcome[Any]:
+        """Tell a job without pods what it may use, or what it must give back and when."""
+        manager, kind, unit, meta = self._manager, job.kind, entry.unit, job.found.metadata
+        given, before = allocation(entry), job.allocation
+        assert isinstance(kind, PodlessKind)
+        assert unit is not None
+        assert given is not None
+        assert before is not None
+        status = kind.allocate(job.decoded(), given, one_unit(unit), manager.clock_ms())
+        status |= {"epoch": manager.epoch, "observedGeneration": meta.generation}
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
+        outcome = await manager.cluster.patch_job(kind, meta.namespace, meta.name, body)
+        if isinstance(outcome, Written | Stale):
+            self._took(outcome.object, job)
+        if isinstance(outcome, Written):
+            self._tell_allocation(entry, before, given)
+        return outcome
+
+    def _tell_allocation(self, entry: Entry, before: Allocation, given: Allocation) -> None:
+        if given.shrink_to is not None and given.shrink_to != before.shrink_to:
+            gone, at = given.units - given.shrink_to, time_of(given.shrink_at_ms)
+            text = f"Must give back {gone} of its {given.units} units; they are taken at {at}."
+            self._tell(entry, Severity.WARNING, "Shrinking", text)
+        elif given.units < before.units:
+            self._tell(entry, Severity.NORMAL, "Shrunk", f"Has {given.units} units, after {before.units}.")
+        elif given.units > before.units:
+            self._tell(entry, Severity.NORMAL, "Allocated", f"May use {given.units} units.")
 
     def _took(self, found: JobObject, job: JobFacts) -> None:
         self._manager.take_job(read_job(job.kind, found, self._manager.reading, job))

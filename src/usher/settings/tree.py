@@ -175,6 +175,11 @@ class Jobs:
         "may still come.",
         duration(),
     )
+    queue_job_notice_ms: int = setting(
+        30_000,
+        "Units of a QueueJob are taken back this long after its status said so; 0: at once.",
+        duration(),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
