@@ -53,6 +53,7 @@ fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs and CRD
 	@$(BIN)/ruff format
 	@$(BIN)/python docs/phases.py
 	@$(BIN)/python -m usher.api
+	@$(BIN)/python -m usher.webhooks
 	@$(BIN)/python -m usher.install
 	@$(BIN)/python docs/settings.py
 
@@ -60,6 +61,7 @@ bench: parts ## measure, and record the results in bench/results (WAITING=1000,â
 	@$(BIN)/python bench/controlplane.py
 	@$(BIN)/python bench/shares.py --json bench/results/shares.json
 	@$(BIN)/python bench/engine.py --waiting $(WAITING) --json bench/results/engine.json
+	@$(BIN)/python bench/webhook.py
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --inexact --quiet --group bench && $(BIN)/python bench/client.py
 
 faults: $(STAMP) ## drive the engine through 20,000 courses of faults (SEEDS=first:last for others)

@@ -58,7 +58,8 @@ def test_a_quota_becomes_a_node_with_everything_it_says() -> None:
         )
     )
 
-    node = Quota("red", "org", {"cpu": 500}, {"cpu": 2000, "example.com/gpu": 1}, 3, False, frozenset({"a", "b"}))
+    most = {"cpu": 2000, "example.com/gpu": 1}
+    node = Quota("red", "org", {"cpu": 500}, most, 3, False, frozenset({"a", "b"}), closed=True)
     assert world.tree.take() == [QuotaChanged(node)]
 
 
@@ -99,13 +100,13 @@ def test_namespaces_come_and_go_with_their_labels() -> None:
 
     world.tree.namespace_changed("x", {"team": "red"})
     world.tree.namespace_changed("fixed", {"team": "blue"})
-    assert world.tree.take() == [QuotaChanged(Quota("red", namespaces=frozenset({"fixed", "x"})))]
+    assert world.tree.take() == [QuotaChanged(Quota("red", namespaces=frozenset({"fixed", "x"}), closed=True))]
 
     world.tree.namespace_changed("x", {"team": "red", "more": "labels"})
     assert world.tree.take() == []
 
     world.tree.namespace_changed("x", {"team": "green"})
-    assert world.tree.take() == [QuotaChanged(Quota("red", namespaces=frozenset({"fixed"})))]
+    assert world.tree.take() == [QuotaChanged(Quota("red", namespaces=frozenset({"fixed"}), closed=True))]
 
     world.tree.namespace_changed("fixed", {"team": "red"})
     world.tree.namespace_gone("fixed")

@@ -48,6 +48,7 @@ def test_a_namespace_with_a_queue_is_a_quota() -> None:
         namespaces=frozenset({"a"}),
         requires=frozenset({"cpu"}),
         queue="a/main",
+        closed=True,
     )
 
 

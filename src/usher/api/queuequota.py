@@ -41,7 +41,8 @@ class QueueQuotaSpec(Api, frozen=True, kw_only=True):
     namespaces: Annotated[
         tuple[Annotated[Name, shape(maxLength=63)], ...], shape(x_kubernetes_list_type="set", maxItems=1000)
     ] = ()
-    """Namespaces whose units are charged here where nothing names another quota."""
+    """Namespaces whose units are charged here where nothing names another quota. Where this or namespaceSelector says
+    whose it is, others may not name it, nor what hangs below it and says nothing."""
     namespace_selector: LabelSelector | None = None
     """More such namespaces, by their labels."""
 

@@ -103,10 +103,7 @@ class Memory:
         return self._quotas
 
     def reserved(self, quota: str) -> bool:
-        known = self._around.quota_objects.get(quota)
-        if known is not None and (known.spec.namespaces or known.spec.namespace_selector is not None):
-            return True
-        return bool(self.quotas()[quota].namespaces)
+        return self.quotas()[quota].closed
 
     def quota_of(self, namespace: str) -> str:
         self._catch_up()

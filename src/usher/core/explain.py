@@ -249,6 +249,8 @@ def _remedy(unit: UnitState, blocked: Blocked | None, behind: str, holders: tupl
             return f"It {does} when the queue is created."
         case "QueueForbidden":
             return "Name another queue, or have the queue opened to this namespace."
+        case "QuotaForbidden":
+            return "Name another quota, or have this namespace added to it."
         case "QuotaMissing":
             return f"It {does} when the quota is created and has a place in the tree."
         case "NotGuaranteed" if blocked.asked <= blocked.limit:

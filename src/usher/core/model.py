@@ -160,6 +160,8 @@ class Quota:
     """Resources that every pod must ask for."""
     queue: str = ""
     """The key of the queue of units that name none; empty: the shared queue of the quota's name."""
+    closed: bool = False
+    """Only units of its namespaces are charged here, and below where nothing says otherwise."""
 
     @property
     def kept(self) -> Amounts:

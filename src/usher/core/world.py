@@ -143,6 +143,9 @@ class World:
             problem = self.ledger.problems.get(quota)
             detail = f"quota {quota} takes no part: {problem}" if problem else f"quota {quota} does not exist"
             return queue, None, Blocked("QuotaMissing", quota, detail=detail)
+        if not open_to(node, namespace):
+            detail = f"namespace {namespace} may not use quota {quota}, which belongs to others"
+            return queue, None, Blocked("QuotaForbidden", quota, detail=detail)
         if node.children:
             return (
                 queue,
@@ -479,3 +482,11 @@ def _sum(first: Amounts, second: Amounts) -> Amounts:
     for resource, amount in second.items():
         total[resource] = total.get(resource, 0) + amount
     return total
+
+
+def open_to(node: Node, namespace: str) -> bool:
+    """Whether units of a namespace may be charged to a node: the nearest on its path that says whose it is decides."""
+    for each in node.path:
+        if each.quota.closed:
+            return namespace in each.quota.namespaces
+    return True

@@ -130,5 +130,6 @@ def read(found: QueueQuota, namespaces: Mapping[str, Labels]) -> _Kept:
         weight=spec.weight,
         lends=spec.lendable,
         namespaces=named if selector is None else named | selected(selector, namespaces),
+        closed=bool(named) or selector is not None,
     )
     return _Kept(spec, quota, named, selector, problems)

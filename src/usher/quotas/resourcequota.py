@@ -193,6 +193,7 @@ def _node(namespace: str, space: _Space, counting: Sequence[_Kept]) -> Quota:
         max={resource: max(0, amount - space.outside.get(resource, 0)) for resource, amount in hard.items()},
         weight=sum(space.queues.values()) if space.queues else 1,
         namespaces=frozenset({namespace}),
+        closed=True,
         requires=frozenset(hard) & _REQUIRED,
         queue=f"{namespace}/{queue}" if queue else "",
     )

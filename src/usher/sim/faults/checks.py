@@ -15,6 +15,7 @@ STRUCTURAL = frozenset(
     {
         "QueueMissing",
         "QueueForbidden",
+        "QuotaForbidden",
         "QuotaMissing",
         "QuotaNotLeaf",
         "Inactive",
