@@ -55,6 +55,10 @@ async def test_the_jobs_of_a_file_are_put_into_a_queue_and_waited_for(live: Live
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[:2] == ["job.batch/one created", "job.batch/two created"]
     assert sorted(done.out.splitlines()[2:]) == ["one: Succeed", "two: Succeed"]
+    stopped, moved = await usher(live, "stop", "job", "one"), await usher(live, "move", "one", "--to", "other")
+    assert (stopped.code, moved.code) == (1, 1)
+    assert stopped.err == "Error: one has ended (Succeed): there is nothing to stop or resume.\n"
+    assert moved.err == "Error: one has ended (Succeed): submit it anew to the other queue.\n"
 
 
 async def test_a_job_that_fails_gives_exit_code_one(live: Live, tmp_path: Path) -> None:

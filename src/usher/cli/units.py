@@ -137,4 +137,4 @@ async def _why_none(session: Session, name: str, units: Sequence[Object]) -> str
     labels = at(job, "metadata.labels") or {}
     if any(key.endswith("/queue-name") for key in (*labels, *(at(job, "metadata.annotations") or {}))):
         return f"Job {name} names a queue but has no unit yet. Does a manager run? See: usher version"
-    return f"Job {name} is not queued: it names no queue. Label it with {QUEUE_NAME}, or: usher move {name} --to QUEUE"
+    return f"Job {name} is not queued: it names no queue. Name one with: kubectl label job {name} {QUEUE_NAME}=QUEUE"
