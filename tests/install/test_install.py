@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from installing import NAMESPACE, Installing, foreign
+from installing import NAMESPACE, Installing, foreign, ran
+
+from usher.testing.waits import eventually
 
 pytestmark = pytest.mark.controlplane
 
@@ -44,6 +46,38 @@ async def test_the_server_takes_every_object_also_the_doors(installing: Installi
     assert binding["spec"]["validationActions"] == ["Warn", "Audit"]
 
 
+async def test_the_replicas_run_where_only_restricted_pods_may(installing: Installing) -> None:
+    strict = {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "latest",
+    }
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": strict}}
+    await installing.kubectl.apply(space)
+
+    await installing.installed(*OFF)
+
+    deployment = await installing.kubectl.within(NAMESPACE).get("deployment", "usher")
+    assert deployment["status"]["availableReplicas"] == 2
+    assert (await installing.kubectl.get("namespace", NAMESPACE))["metadata"]["labels"].items() >= strict.items()
+
+
+async def test_requests_of_the_manager_do_not_wait_behind_those_of_tenants(installing: Installing) -> None:
+    await installing.installed(*OFF, "--no-wait")
+    token = (await installing.kubectl("create", "token", "usher", "-n", NAMESPACE)).strip()
+    server = (await installing.account()).server
+    ours = (await installing.kubectl.get("flowschema", "usher"))["metadata"]["uid"]
+
+    async def classified() -> bool:
+        """The API server goes by a FlowSchema a moment after it is there."""
+        done = await ran(
+            installing.kubectl.program, "--kubeconfig=/dev/null", f"--server={server}", "--insecure-skip-tls-verify",
+            f"--token={token}", "-v=8", "get", "--raw", "/api/v1/namespaces",
+        )  # fmt: skip
+        return ours in done.err
+
+    await eventually(classified, why="requests are classified")
+
+
 async def test_a_dry_run_stores_nothing(installing: Installing) -> None:
     await installing.installed(*OFF)
     before = await installing.kubectl.within(NAMESPACE).get("deployment", "usher")
@@ -61,7 +95,10 @@ async def test_what_is_printed_can_be_applied_by_kubectl(installing: Installing)
     assert "usher" in await installing.names("deployments")
 
 
-async def test_definitions_of_somebody_else_are_refused_unless_adopted(installing: Installing) -> None:
+@pytest.mark.parametrize("flag", [("--adopt-crds",), ("--set", "crds.adopt=true")], ids=["by a flag", "by a value"])
+async def test_definitions_of_somebody_else_are_refused_unless_adopted(
+    installing: Installing, flag: tuple[str, ...]
+) -> None:
     await installing.kubectl.apply(foreign())
     await installing.kubectl("wait", "--for=condition=Established", "crd/queues.scheduling.x-k8s.io")
 
@@ -72,7 +109,7 @@ async def test_definitions_of_somebody_else_are_refused_unless_adopted(installin
     assert "--adopt-crds" in refused.err
     assert NAMESPACE not in await installing.names("namespaces")
 
-    await installing.installed(*OFF, "--adopt-crds", "--no-wait")
+    await installing.installed(*OFF, *flag, "--no-wait")
     found = await installing.kubectl.get("crd", "queues.scheduling.x-k8s.io")
     assert found["metadata"]["labels"]["app.kubernetes.io/part-of"] == "usher"
     assert "queuePolicy" in str(found["spec"])

@@ -55,7 +55,7 @@ async def has_policies(client: Client) -> bool:
 async def install(client: Client, values: Values, plan: Plan, say: Say) -> None:
     """Apply everything; raises InstallError or KubeError. What is there already is brought up to date."""
     wanted = objects(values)
-    await _refuse_foreign(client, wanted, plan.adopt)
+    await _refuse_foreign(client, wanted, plan.adopt or values.at("crds.adopt"))
     await _refuse_helm(client, values)
     first = [each for each in wanted if each["kind"] not in _kinds(DOORS) or _kept(each)]
     doors = [each for each in wanted if each not in first]
