@@ -88,6 +88,16 @@ async def test_what_a_tenant_may_not_do_is_refused_with_what_to_do(live: Live) -
     change = await usher(live, "set", "queue", "main", "weight=2", *TENANT)
     stop = await usher(live, "stop", "job", "one", *TENANT)
     picture = await usher(live, "top", "--once", *TENANT)
+    await live.kubectl("create", "role", "maker", "--resource=jobs.batch", "--verb=create")
+    await live.kubectl("create", "rolebinding", "maker", "--role=maker", "--user=maker")
+
+    async def blind() -> bool:
+        flags = ["--image", "none", "--wait", "--as", "maker"]
+        done = await usher(live, "submit", "-q", "main", *flags)
+        assert done.code == 1
+        return done.out.startswith("job.batch/none-") and 'cannot list resource "queueunits"' in done.err
+
+    await live.wait("who may create jobs and see nothing is not kept waiting", blind)
 
     assert (quotas.code, quotas.out) == (1, "")
     assert quotas.err.endswith(

@@ -37,6 +37,10 @@ SUCCEEDED: Final = "Succeed"
 
 async def follow(session: Session, jobs: Sequence[Object], *, show: bool, timeout_s: float | None) -> int:
     """Wait until all have ended; the exit code. `show`: say what happens on the way."""
+    for namespace in {job["metadata"]["namespace"] for job in jobs}:
+        await session.client.list(
+            UNITS.resource, namespace, limit=1
+        )  # who may not see units is told, and need not wait
     followers = [_Follower(session, job, show) for job in jobs]
     try:
         async with asyncio.timeout(timeout_s):
