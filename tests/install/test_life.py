@@ -11,6 +11,7 @@ import pytest
 from acts import activate, granted, until_no_unit, until_unit
 from installing import CHART, NAMESPACE, Installing
 from living import KINDS, QUICK, Live
+from queuejobs import queue_job, until_allocated
 
 from usher.app.process import ManagerProcess
 from usher.install.rights import Right, cluster_rights, lease_rights, secret_rights
@@ -26,14 +27,17 @@ OUTSIDE = (
 """The manager of a test is no pod: the API server reaches it by its address."""
 
 READ_BACK = "an object is read again when a write of it conflicts with somebody else's"
+FINALIZERS = "an admission plug-in that is off by default asks for it"
 STREAMED = "servers that cannot stream lists are asked for them"
 KOORDINATOR = "followed where Koordinator's kinds are installed; tests/live/test_source_elastic.py does"
 UNUSED = {
-    ("batch", "jobs/finalizers", "update"): "an admission plug-in that is off by default asks for it",
+    ("batch", "jobs/finalizers", "update"): FINALIZERS,
     ("batch", "jobs", "get"): READ_BACK,
     ("scheduling.x-k8s.io", "queueunits", "get"): READ_BACK,
     ("scheduling.x-k8s.io", "queues", "get"): READ_BACK,
     ("scheduling.x-k8s.io", "queuequotas", "get"): READ_BACK,
+    ("scheduling.x-k8s.io", "queuejobs", "get"): READ_BACK,
+    ("scheduling.x-k8s.io", "queuejobs/finalizers", "update"): FINALIZERS,
     ("", "resourcequotas", "get"): READ_BACK,
     ("admissionregistration.k8s.io", "validatingadmissionpolicies", "create"): "an apply that creates needs it, too",
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "create"): "the same",
@@ -111,6 +115,7 @@ async def test_a_whole_life_uses_every_right_and_needs_no_other(installing: Inst
     await grows_and_gives_back(live)
     await waits_and_is_evicted(live)
     await ends_and_is_cleared_away(live)
+    await asks_without_a_job(live)
     await makes_the_missing_half(live)
 
     async def told() -> bool:
@@ -181,6 +186,13 @@ async def ends_and_is_cleared_away(live: Live) -> None:
 
     await live.wait("the job has ended", ended)
     await until_no_unit(live, "short")
+
+
+async def asks_without_a_job(live: Live) -> None:
+    """A QueueJob gets what it asks for."""
+    await queue_job(live, "asks", resourceno=1)
+    await until_allocated(live, "asks", 1)
+    await live.kubectl("delete", "queuejob", "asks")
 
 
 async def makes_the_missing_half(live: Live) -> None:

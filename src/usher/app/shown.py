@@ -53,7 +53,7 @@ class Shown:
             writes_waiting=self._writes_waiting,
             writes_in_flight=lambda: process.writer.in_flight if process.writer is not None else 0,
             problems=lambda: process.manager.engine.problems() if process.manager is not None else (),
-            info={"version": __version__, "share": settings.plugins.share},
+            info={"version": __version__, "share": settings.plugins.share, "mode": settings.mode},
         )
 
     # -- health -------------------------------------------------------------------------------------------------------
