@@ -1,7 +1,6 @@
 """A control plane of its own for installations: what is installed concerns the whole cluster. Its API server writes an
 audit log, so that tests can see who asked for what."""
 
-import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -58,4 +57,3 @@ async def installing(bare_cluster: Cluster) -> AsyncIterator[Installing]:
     found = Installing(bare_cluster)
     yield found
     await found.clean()
-    await asyncio.to_thread(lambda: None)
