@@ -1,0 +1,232 @@
+"""Beside the real koord-scheduler: the same shares, object by object, and nothing released that it cannot place.
+
+Long, because the scheduler is built once (minutes): part of `make flow`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from living import KINDS, Live, job
+from sourcing import ELASTIC, install_elastic, offer, remove_crds, shares, unit, until_queue
+
+from usher.core.amounts import amount
+from usher.kube.informer import Informer
+from usher.kube.store import Deleted
+from usher.testing.elastic import CHIP, KOORDINATOR, OTHER, elastic_quota
+from usher.testing.koordscheduler import NAME as SCHEDULER
+from usher.testing.koordscheduler import QUOTAS, find_koord_scheduler, koord_scheduler
+from usher.testing.modules import KOORDINATOR as MODULE
+from usher.testing.modules import module_folder
+
+pytestmark = pytest.mark.flow
+
+LABEL = f"{KOORDINATOR}name"
+JOBS = int(os.environ.get("USHER_KOORDINATOR_JOBS", "300"))
+UNIT = 997
+"""So many of a resource are one: an error of rounding is nothing, and any other is not."""
+Object = dict[str, Any]
+
+
+@pytest.fixture
+async def beside(live: Live, tmp_path: Path) -> AsyncIterator[Live]:
+    """A control plane with the CRDs of Koordinator and its scheduler."""
+    program = await asyncio.to_thread(find_koord_scheduler)
+    bases = module_folder(MODULE) / "config" / "crd" / "bases"
+    await live.admin("apply", "--server-side", "-f", str(bases))
+    await install_elastic(live)
+    await live.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": QUOTAS}})
+    with koord_scheduler(program, live.admin.kubeconfig, tmp_path):
+        yield live
+    await live.admin("delete", "-f", str(bases), "--ignore-not-found", "--wait=true")
+    await remove_crds(live)
+
+
+def random_tree(random: Random) -> tuple[list[Object], list[str]]:
+    """Valid ElasticQuotas in up to three levels, and the names of the leaves.
+
+    Parents come first: the scheduler forgets to ask upwards for the min of a child that came before its parent (its
+    webhook lets none come).
+    """
+    made: list[Object] = []
+    leaves: list[str] = []
+
+    def grow(name: str, parent: str, depth: int) -> dict[str, int]:
+        children = random.randint(2, 3) if depth and random.random() < 0.6 else 0
+        below = [grow(f"{name}-{i}", name, depth - 1) for i in range(children)]
+        least = {r: sum(each[r] for each in below) + random.randint(0, 8 * UNIT) for r in (CHIP, OTHER)}
+        most = {r: n + random.randint(4 * UNIT, 60 * UNIT) for r, n in least.items()}
+        labels = {"parent": parent} if parent else {}
+        labels |= {"is-parent": "true"} if children else {}
+        if not children and random.random() < 0.25:
+            labels["allow-lent-resource"] = "false"
+        notes: Object = {}
+        if random.random() < 0.6:
+            notes["shared-weight"] = {r: str(random.randint(1, 9)) for r in (CHIP, OTHER)}
+        made.append(elastic_quota(name, min=least, max=most, labels=labels, annotations=notes))
+        if not children:
+            leaves.append(name)
+        return least
+
+    for i in range(random.randint(2, 3)):
+        grow(f"q{i}", "", 2)
+    return made[::-1], leaves
+
+
+def roundings(name: str, names: list[str]) -> int:
+    """How many units two answers may be apart: one for each time that something was divided.
+
+    This release of Koordinator rounds each part by itself, so that it may issue a unit more or fewer than there are,
+    in each round, of which there are at most as many as siblings; ours add up.
+    """
+    parents = ["-".join(name.split("-")[:level]) for level in range(name.count("-") + 1)]
+    return sum(1 for each in names if each.rpartition("-")[0] in parents)
+
+
+def pod(name: str, quota: str, request: Mapping[str, int]) -> Object:
+    requests = {resource: str(n) for resource, n in request.items()}
+    container = {"name": "main", "image": "none", "resources": {"requests": requests, "limits": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {LABEL: quota}, "annotations": {"sim.usher.dev/runs-for": "1h"}},
+        "spec": {"schedulerName": SCHEDULER, "containers": [container]},
+    }
+
+
+async def runtimes(live: Live) -> dict[str, dict[str, int]]:
+    """By quota: what the scheduler says its runtime is."""
+    items = json.loads(await live.admin("get", ELASTIC, "-n", "default", "-o", "json"))["items"]
+    found = {}
+    for each in items:
+        said = json.loads(each["metadata"].get("annotations", {}).get(f"{KOORDINATOR}runtime", "{}"))
+        found[each["metadata"]["name"]] = {r: amount(r, said.get(r, 0)) for r in (CHIP, OTHER)}
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_same_shares_as_the_real_scheduler(beside: Live, seed: int) -> None:
+    live, random = beside, Random(seed)
+    quotas, leaves = random_tree(random)
+    await offer(live, {CHIP: 100 * UNIT, OTHER: 80 * UNIT})
+    try:
+        await live.admin.apply(*quotas)
+        await live.start("plugins.share=koordinator", "quotas.outsidePods=ignore", "capacityLossGrace=0s")
+        asked = [
+            (f"{leaf}-{i}", leaf, {CHIP: random.randint(1, 4 * UNIT), OTHER: random.randint(1, 3 * UNIT)})
+            for leaf in leaves
+            for i in range(random.randint(0, 12))
+        ]
+        await live.admin.apply(*(unit(name, live.namespace, leaf, request) for name, leaf, request in asked))
+        await live.kubectl.apply(*(pod(name, leaf, request) for name, leaf, request in asked))
+        names = [each["metadata"]["name"] for each in quotas]
+        apart = {name: roundings(name, names) for name in names}
+        seen: list[Object] = [{}, {}]
+
+        async def agree() -> bool:
+            ours, theirs = shares(live), await runtimes(live)
+            seen[:] = [{name: ours.get(name, {}) for name in names}, theirs]
+            return all(
+                abs(ours.get(name, {}).get(r, 0) - theirs.get(name, {}).get(r, -UNIT)) <= apart[name]
+                for name in names
+                for r in (CHIP, OTHER)
+            )
+
+        try:
+            await live.wait("both say the same", agree, timeout_s=90)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nwe say   {seen[0]}\nthey say {seen[1]}") from None
+        assert any(n for each in seen[1].values() for n in each.values())
+    finally:
+        await live.kubectl("delete", "queueunits", "--all", "--wait=false")
+        await live.kubectl("delete", "pods", "--all", "--wait=true")
+        await live.admin("delete", ELASTIC, "-n", "default", "--all", "--wait=true")
+        await offer(live, {CHIP: None, OTHER: None})
+
+
+def ten_quotas() -> list[Object]:
+    made = [elastic_quota(f"org{o}", min={"cpu": 3}, max={"cpu": 6}, labels={"is-parent": "true"}) for o in range(2)]
+    made += [
+        elastic_quota(f"org{o}-{t}", min={"cpu": "500m"}, max={"cpu": 2}, labels={"parent": f"org{o}"})
+        for o in range(2)
+        for t in range(5)
+    ]
+    return made
+
+
+class Pending:
+    """Counts pods that were ever left pending for want of quota."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.pods: set[str] = set()
+        self.ended = 0
+
+    def hear(self, deltas: Any) -> None:
+        for delta in deltas:
+            found = delta.object
+            if isinstance(delta, Deleted) or not found["metadata"]["labels"].get(LABEL):
+                continue
+            self.pods.add(found["metadata"]["uid"])
+            for each in found.get("status", {}).get("conditions", ()):
+                if each["type"] == "PodScheduled" and each["status"] == "False" and "quota" in each.get("message", ""):
+                    self.seen.add(found["metadata"]["uid"])
+
+
+async def run_all(live: Live, queued: bool) -> Pending:
+    """Ten quotas, many jobs of up to three pods; who was left pending."""
+    random, pending = Random(8), Pending()
+    bodies = []
+    for i in range(JOBS):
+        quota = f"org{random.randrange(2)}-{random.randrange(5)}"
+        body = job(
+            f"j{i}",
+            live.namespace,
+            queue="",
+            labels={LABEL: quota} if queued else {},
+            cpu=random.choice(["250m", "500m", "1"]),
+            pods=random.choice([1, 1, 2]),
+            runs=f"{random.randint(1, 3)}s",
+            suspend=queued,
+        )
+        template = body["spec"]["template"]
+        template["spec"]["schedulerName"] = SCHEDULER
+        if not queued:
+            template["metadata"]["labels"] = {LABEL: quota}
+        bodies.append(body)
+
+    async def done() -> bool:
+        page = await live.client.list(KINDS["job"], live.namespace)
+        return sum(bool(each.get("status", {}).get("completionTime")) for each in page.items) == JOBS
+
+    async with Informer(live.client, KINDS["pod"], live.namespace) as pods:
+        pods.listen(pending.hear)
+        for start in range(0, JOBS, 50):
+            await live.admin.apply(*bodies[start : start + 50])
+        await live.wait("every job is done", done, timeout_s=600)
+    await live.kubectl("delete", "jobs", "--all", "--cascade=foreground", "--wait=true")
+    return pending
+
+
+async def test_nothing_is_released_that_the_scheduler_cannot_place(beside: Live) -> None:
+    live = beside
+    await live.admin.apply(*ten_quotas())
+    without = await run_all(live, queued=False)
+    await live.start("plugins.share=koordinator")
+    await until_queue(live, "org0-0")
+
+    beneath = await run_all(live, queued=True)
+
+    print(  # noqa: T201 - the measurement
+        f"{JOBS} jobs, {len(beneath.pods)} pods: {len(beneath.seen)} were ever pending for quota under Usher, "
+        f"{len(without.seen)} of {len(without.pods)} without"
+    )
+    assert len(without.seen) > len(without.pods) // 4, "there was something to wait for"
+    assert len(beneath.seen) <= len(beneath.pods) // 50
