@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from doorcases import ALONE, GROUP, TENANT, USHER, WITH_OTHERS, Case, inside
+from doorcases import ALONE, GROUP, QUEUE, QUOTA, TENANT, USHER, WITH_OTHERS, Case, inside, job
 from doorworld import TERMS, World, merged, patched
 
 from usher.core.model import Quota
@@ -70,6 +70,39 @@ def test_a_later_change_to_a_queue_stops_no_unrelated_write() -> None:
     old = merged({"metadata": {"labels": said}}, {"spec": {"suspend": True, "template": {"spec": {"containers": []}}}})
 
     assert through(jobs(Case({}), "UPDATE", merged(old, {"metadata": {"labels": {"x": "y"}}}), old))[1] == Allowed()
+
+
+def test_a_job_that_an_elastic_quota_pays_for_goes_to_the_scheduler_that_keeps_its_books() -> None:
+    class Koordinated(World):
+        def scheduler(self, quota: str) -> str:
+            return "koord-scheduler" if quota == "ours" else ""
+
+    rules = Rules(TERMS, Koordinated())
+
+    def scheduler(labels: dict[str, str], named: str | None = None) -> Any:
+        body = job(labels)
+        if named is not None:
+            body["spec"]["template"]["spec"]["schedulerName"] = named
+        verdict = rules.mutate(jobs(Case({}), "CREATE", body))
+        assert isinstance(verdict, Allowed)
+        return inside(patched(body, verdict.patch), ("spec", "template", "spec", "schedulerName"))
+
+    assert scheduler({QUEUE: "main"}) == "koord-scheduler"
+    assert scheduler({QUEUE: "open"}, "default-scheduler") == "koord-scheduler"
+    assert scheduler({QUEUE: "main", QUOTA: "ours"}) == "koord-scheduler"
+    assert scheduler({QUEUE: "main"}, "mine") == "mine"
+    assert scheduler({QUEUE: "main", QUOTA: "free"}) is None
+
+
+def test_a_quota_whose_name_is_no_label_is_not_written_into_one() -> None:
+    class Odd(World):
+        def quota_of(self, namespace: str) -> str:
+            return f"resourcequota:{namespace}"
+
+    body = job({QUEUE: "open"})
+    verdict = Rules(TERMS, Odd()).mutate(jobs(Case({}), "CREATE", body))
+    assert isinstance(verdict, Allowed)
+    assert inside(patched(body, verdict.patch), ("metadata", "labels", QUOTA)) is None
 
 
 # -- pods -------------------------------------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ class Memory:
         self._shared: list[Queue] = []
         self._own: dict[str, list[Queue]] = {}
         self._quotas: Mapping[str, Quota] = {}
+        self._elastic: Mapping[str, Quota] = {}
+        self._scheduler = settings.admission.elastic_quota_scheduler
         self._by_namespace: dict[str, str] = {}
         self._reading = base
 
@@ -110,7 +112,8 @@ class Memory:
         return self._by_namespace.get(namespace, "")
 
     def scheduler(self, quota: str) -> str:
-        return ""
+        self._catch_up()
+        return self._scheduler if quota in self._elastic else ""
 
     def reading(self) -> Reading:
         self._catch_up()
@@ -130,6 +133,7 @@ class Memory:
             self._own.setdefault(queue.namespace, []).append(queue)
         self._usable = {}
         self._quotas = around.quotas.quotas()
+        self._elastic = around.foreign.elastic.nodes()
         self._by_namespace = {}
         for name in sorted(self._quotas):
             for namespace in self._quotas[name].namespaces:

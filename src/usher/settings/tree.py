@@ -301,6 +301,12 @@ class Admission:
         IDENTITY,
     )
     account: str = setting("usher", "The manager's own service account: it is not asked about itself.", LEASE_NAME)
+    elastic_quota_scheduler: str = setting(
+        "koord-scheduler",
+        "The scheduler of jobs that are charged to an ElasticQuota and name none: it keeps books of its own; empty: "
+        "whichever they would have.",
+        IDENTITY,
+    )
     timeout_ms: int = setting(
         5_000, "How long the API server waits for an answer; whole seconds, at most 30.", duration(1_000)
     )

@@ -7,6 +7,9 @@ only when that changes, so that no later change to a queue stops an unrelated wr
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from usher.api.names import PAUSED
 from usher.core.model import Queue
 from usher.jobkinds.base import JobKind
@@ -20,7 +23,8 @@ from usher.webhooks.review import Allowed, Asked, Refused, Verdict
 from usher.webhooks.said import SaidJob, job_of, owned
 from usher.webhooks.terms import MANAGED, Terms
 
-DEFAULT_SCHEDULERS = ("", "default-scheduler")
+DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
+LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def mutate(kind: JobKind, asked: Asked, terms: Terms, known: Known) -> Verdict:
@@ -52,13 +56,22 @@ def _create(patch: Patch, kind: JobKind, asked: Asked, new: SaidJob, terms: Term
     if not quota and found is not None and found.shared and terms.quota_keys:
         # That of a tenant's own queue is its queue's business, and would be wrong after a move to another.
         quota = known.quota_of(asked.namespace)
-        if quota:
+        if LABEL_VALUE.fullmatch(quota):  # those of some sources have other names, and are found without a label
             patch.set(("metadata", "labels", terms.quota_keys[0]), quota)
-    if quota and (scheduler := known.scheduler(quota)):
+    purse = quota or _purse(known, asked.namespace, found)
+    if purse and (scheduler := known.scheduler(purse)):
         template = (new.job.spec.get("template") or {}).get("spec") or {}
         if (template.get("schedulerName") or "") in DEFAULT_SCHEDULERS:
             patch.set(("spec", "template", "spec", "schedulerName"), scheduler)
     patch.set(("spec", "suspend"), True)
+
+
+def _purse(known: Known, namespace: str, queue: Queue | None) -> str:
+    """The quota that is charged for a job that names none, as the engine finds it."""
+    own = known.quota_of(namespace)
+    if queue is None:
+        return own
+    return (own or queue.quota) if queue.shared else (queue.quota or own)
 
 
 def _pause(patch: Patch, kind: JobKind, asked: Asked, new: SaidJob, terms: Terms) -> None:
