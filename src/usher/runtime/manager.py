@@ -19,12 +19,14 @@ from usher.api.queueunit import QueueUnit
 from usher.core import commands as c
 from usher.core import events as ev
 from usher.core.engine import Engine
-from usher.core.model import Grant, PodSet, Stored, Unit
+from usher.core.model import Grant, Stored
 from usher.core.phases import FINISHED, Phase
 from usher.jobkinds.base import JobKind
 from usher.runtime.checks import heard
+from usher.runtime.drawing import Drawing
 from usher.runtime.entry import Entry, observe, unsettled
 from usher.runtime.facts import JobFacts, PodFacts, Reading, UnitFacts, provisional, read_job, read_unit, version_of
+from usher.runtime.leftovers import left_behind, past_of
 from usher.runtime.numbers import Numbers
 from usher.runtime.objects import JobObject
 from usher.runtime.podless import announced
@@ -94,6 +96,7 @@ class Manager:
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at_ms: int | None = None
         self._worker = Worker(self)
+        self.drawing = Drawing(self)
 
     # -- seeing -------------------------------------------------------------------------------------------------------
 
@@ -107,6 +110,9 @@ class Manager:
     def take_job(self, facts: JobFacts, gone: bool = False) -> None:
         """A job as it is now, whoever read or wrote it; one that is older than what is known changes nothing."""
         entry = self._by_job.get(facts.uid) or self.entries.get(facts.unit_key)
+        if entry is None and self.drawing.see_job(facts, gone, self._orphans.get(facts.uid, {})):
+            self._orphans.pop(facts.uid, None)
+            return
         if entry is None:
             if gone or facts.digest is None or facts.progress.succeeded is not None:
                 return
@@ -121,6 +127,8 @@ class Manager:
         entry.job_uid = facts.uid
         self._by_job[facts.uid] = entry
         entry.pods.update(self._orphans.pop(facts.uid, {}))
+        if facts.allocation is not None:
+            self.drawing.see_queue_job(entry, facts, gone)
         if facts.problem and not gone:
             self._worker.complain(entry, "BadJob", facts.problem)
         if not self.begun and not gone and not facts.suspended and facts.progress.started:
@@ -146,6 +154,8 @@ class Manager:
         self.mark(entry)
 
     def see_pod(self, pod: PodFacts, gone: bool = False) -> None:
+        if self.drawing.see_pod(pod, gone):
+            return
         entry = self._by_job.get(pod.owner)
         if entry is None and pod.unit:
             entry = self.entries.get(f"{pod.key.partition('/')[0]}/{pod.unit}")
@@ -183,6 +193,7 @@ class Manager:
             if entry.job is not None:
                 entry.job = read_job(entry.job.kind, entry.job.found, reading)
                 self.mark(entry)
+        self.drawing.read_again()
 
     def _entry(self, key: str) -> Entry:
         entry = self.entries.get(key)
@@ -203,6 +214,7 @@ class Manager:
     def begin(self) -> None:
         """Every kind has been seen once: decide from here on."""
         self._count_orphans()
+        self.drawing.sum_up()
         for entry in self.entries.values():
             if entry.unit is not None and entry.job is None and entry.unit.consumer_kind in self.kinds:
                 entry.job_gone = True
@@ -243,6 +255,7 @@ class Manager:
         if not self.begun:
             return
         self.turns += 1
+        self.drawing.turn()
         looked = list(self._dirty.values())[:BATCH_MAX]
         for entry in looked:
             del self._dirty[entry.key]
@@ -305,23 +318,11 @@ class Manager:
         if entry.known:
             self._events.append(ev.UnitChanged(spec))
         else:
-            self._events.append(ev.UnitChanged(spec, self._past(entry, unit)))
+            self._events.append(ev.UnitChanged(spec, past_of(entry, unit)))
             entry.known, entry.told = True, ()
         entry.spec_generation = unit.generation
         self._hear_checks(entry, unit)
         return True
-
-    def _past(self, entry: Entry, unit: UnitFacts) -> Stored:
-        """What is stored; where pods are alive, at least what they are."""
-        stored = unit.stored
-        alive: dict[str, int] = {}
-        for pod in entry.alive():
-            alive[pod.pod_set] = alive.get(pod.pod_set, 0) + 1
-        if not stored.grants or not alive:
-            return stored
-        return replace(
-            stored, grants=tuple(Grant(g.pod_set, max(g.count, alive.get(g.pod_set, 0))) for g in stored.grants)
-        )
 
     def _hear_checks(self, entry: Entry, unit: UnitFacts) -> None:
         """What check controllers wrote into the unit since."""
@@ -383,14 +384,7 @@ class Manager:
                 continue
             entry.job_uid, entry.pods = owner, self._orphans.pop(owner)
             self._by_job[owner] = entry
-            alive = entry.alive()
-            sets = {each.pod_set: each.request for each in alive}
-            counts = {name: sum(each.pod_set == name for each in alive) for name in sets}
-            spec = Unit(namespace, pod.unit, tuple(PodSet(name, counts[name], sets[name]) for name in sets))
-            grants = tuple(Grant(name, count) for name, count in counts.items())
-            self._events.append(
-                ev.UnitChanged(spec, Stored(Phase.RUNNING, grants, pod.quota, "Deactivated", generation=1))
-            )
+            self._events.append(left_behind(namespace, pod.unit, pod.quota, entry.alive()))
             entry.known = True
 
     def _lost(self, entry: Entry, now_ms: int) -> frozenset[str]:
@@ -455,13 +449,25 @@ class Manager:
         """Mark it at this time."""
         if at_ms > entry.look_at_ms:
             entry.look_at_ms = at_ms
-            delay_s = max(0.0, (at_ms - self.clock_ms()) / 1000)
-            asyncio.get_running_loop().call_later(delay_s, self.mark, entry)
+            self.call_at(at_ms, lambda: self.mark(entry))
+
+    def call_at(self, at_ms: int, call: Callable[[], None]) -> None:
+        """Call this then."""
+        asyncio.get_running_loop().call_later(max(0.0, (at_ms - self.clock_ms()) / 1000), call)
+
+    @property
+    def group(self) -> asyncio.TaskGroup | None:
+        """Where writes are tasks, while the loop runs."""
+        return self._worker.group
+
+    def entry_of(self, uid: str) -> Entry | None:
+        """The entry of the job of this uid."""
+        return self._by_job.get(uid)
 
     def queued(self, uid: str) -> bool:
         """Whether the job of this uid takes part: its pods are charged by its unit."""
         entry = self._by_job.get(uid)
-        return (
+        return self.drawing.charged(uid) or (
             entry is not None and not entry.left and (entry.known or (entry.job is not None and bool(entry.job.digest)))
         )
 

@@ -131,6 +131,9 @@ class Reporter:
                     for pod in entry.alive():
                         if pod.node:
                             add(sums, pod.request)
+        for key, pod in self._manager.drawing.pods():
+            if pod.node:
+                add(used.setdefault(engine.queue_of(key), {}), pod.request)
         return used
 
     def _queue(
