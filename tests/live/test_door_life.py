@@ -16,6 +16,7 @@ CONFIG_MAPS = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
 DAEMON_SETS = untyped("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", namespaced=True)
 PAUSED = "scheduling.x-k8s.io/paused"
+QUOTA = "scheduling.x-k8s.io/quota-name"
 
 
 async def opened(way: Doorway) -> None:
@@ -48,6 +49,9 @@ async def test_jobs_pass_through_the_doors_and_run(live: Live, way_of: str) -> N
         unit = await live.until("unnamed", "Running", managed)
 
         assert unit["spec"]["queue"] == "only"
+        reviews = live.processes[-1][0].numbers.reviews
+        assert reviews["mutate", "jobs", "allowed"] >= 2
+        assert reviews["validate", "pods", "refused"] >= 1
 
 
 @pytest.mark.parametrize("way_of", ["policies", "webhook"])
@@ -76,6 +80,7 @@ async def test_a_paused_job_is_queued_again_when_its_owner_resumes_it(live: Live
 
 async def test_while_usher_is_down_jobs_are_held_and_nothing_else_notices(live: Live) -> None:
     async with doorway(live, policies=True) as way:
+        await live.quota("theirs", namespaces=[way.spaces["other"]])
         await opened(way)
         tenant, managed, other = way.as_("tenant"), way.spaces["managed"], way.spaces["other"]
         await tenant.create(JOBS, job_of("before", queue=""), managed)
@@ -84,6 +89,7 @@ async def test_while_usher_is_down_jobs_are_held_and_nothing_else_notices(live: 
 
         await tenant.create(JOBS, job_of("named"), way.team)
         await tenant.create(JOBS, job_of("unnamed", queue=""), managed)
+        await tenant.create(JOBS, job_of("charges-others", labels={QUOTA: "theirs"}), way.team)
         for name, namespace in (("named", way.team), ("unnamed", managed)):
             job = await tenant.get(JOBS, name, namespace)
             assert job["spec"]["suspend"] is True
@@ -108,6 +114,8 @@ async def test_while_usher_is_down_jobs_are_held_and_nothing_else_notices(live: 
         await way.manager()
         await live.until("named", "Running")
         await live.until("unnamed", "Running", managed)
+        waits = (await live.until("charges-others", "Enqueued"))["status"]["conditions"][0]
+        assert waits["reason"] == "QuotaForbidden"
 
 
 async def test_without_policies_nothing_slips_past_while_usher_is_down(live: Live) -> None:

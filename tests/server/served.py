@@ -40,6 +40,7 @@ def counted() -> Numbers:
     numbers.decided(0.002, 12, {"Admit": 2})
     numbers.requested("PATCH", "queueunits/status", 200, 0.02)
     numbers.requested("PATCH", "queueunits/status", 0, 10.0)
+    numbers.reviewed("validate", "jobs", "refused", 0.25)
     numbers.lagged(0.001)
     numbers.events_dropped += 2
     return numbers

@@ -67,6 +67,8 @@ WANT = {
     "rest_client_requests_total{code=200,method=PATCH,resource=queueunits/status}": 1,
     "rest_client_requests_total{code=<error>,method=PATCH,resource=queueunits/status}": 1,
     "rest_client_request_duration_seconds_count{verb=PATCH}": 2,
+    "usher_reviews_total{answer=refused,question=validate,resource=jobs}": 1,
+    "usher_review_duration_seconds_sum{question=validate}": 0.25,
     "usher_writes_waiting{urgency=DECISION}": 4,
     "usher_writes_in_flight{}": 3,
     "usher_events_dropped_total{}": 2,

@@ -27,11 +27,13 @@ from usher.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFo
 from usher.kube.resource import untyped
 from usher.kube.store import Delta
 from usher.runtime.facts import Reading
+from usher.runtime.numbers import Numbers
 from usher.settings.tree import Settings
 from usher.webhooks import certificates
 from usher.webhooks.certificates import Bundle, Due, Lifetimes
 from usher.webhooks.configurations import NAME
-from usher.webhooks.rules import Rules
+from usher.webhooks.review import Allowed, Asked, Verdict
+from usher.webhooks.rules import KINDS, Rules
 from usher.webhooks.server import ReviewServer
 from usher.webhooks.terms import terms_of
 
@@ -50,14 +52,23 @@ ATTEMPTS: Final = 5
 class Doors:
     """`async with doors.open(client)` keeps them open; `hear` is fed with every change of the caches."""
 
-    def __init__(self, settings: Settings, base: Reading, alive: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        base: Reading,
+        alive: Callable[[], bool] = lambda: True,
+        numbers: Numbers | None = None,
+    ) -> None:
         """`alive`: false from the moment at which nothing may be written any more."""
         self._settings, self._alive = settings, alive
         terms = terms_of(settings)
         self._memory = Memory(settings, terms, base)
         self._context = certificates.context()
         admission = settings.admission
-        self.server = ReviewServer(Rules(terms, self._memory), self._context, admission.address, admission.port)
+        self._numbers = numbers or Numbers()
+        self._counted = frozenset(KINDS) | {"pods"} | {kind.plural for kind in terms.kinds}
+        rules = Rules(terms, self._memory)
+        self.server = ReviewServer(rules, self._context, admission.address, admission.port, self._count)
         namespace, service = settings.system_namespace, admission.service
         names = [f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local", f"{service}.{namespace}"]
         self._hosts = [*names, admission.host] if admission.host else names
@@ -76,6 +87,12 @@ class Doors:
 
     def hear(self, deltas: Sequence[Delta[Any]]) -> None:
         self._memory.hear(deltas)
+
+    def _count(self, path: str, asked: Asked, verdict: Verdict, seconds: float) -> None:
+        """Whoever reaches the port may ask about anything: what is not asked by our configurations is one number."""
+        resource = asked.resource if asked.resource in self._counted else "other"
+        answer = "allowed" if isinstance(verdict, Allowed) else "refused"
+        self._numbers.reviewed(path.removeprefix("/"), resource, answer, seconds)
 
     def problem(self) -> str:
         """Why nobody should be sent here; empty: they may."""

@@ -109,7 +109,7 @@ class ManagerProcess:
         self._following = Following()
         self._plugins()  # what is not there is said now, not when we lead
         self._base = self._reading()
-        self.doors = Doors(settings, self._base, lambda: not self._dead)
+        self.doors = Doors(settings, self._base, lambda: not self._dead, self.numbers)
         self._read_unit = UnitReader()
 
     def client(self) -> Client:

@@ -69,6 +69,10 @@ class Numbers:
     """By method, resource (with its subresource, as in queueunits/status) and code; 0 where no answer came."""
     request_seconds: dict[str, Histogram] = field(default_factory=_waits)
     """By method."""
+    reviews: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """At the doors: by question (mutate or validate), resource, and whether it was allowed or refused."""
+    review_seconds: dict[str, Histogram] = field(default_factory=_waits)
+    """By question."""
     watch_problems: Counter[str] = field(default_factory=Counter)
     """By resource: how often following it failed and was taken up again."""
     events_dropped: int = 0
@@ -98,6 +102,10 @@ class Numbers:
     def requested(self, method: str, resource: str, code: int, seconds: float) -> None:
         self.requests[method, resource, code] += 1
         _observe(self.request_seconds, method, seconds, SHORT_SECONDS)
+
+    def reviewed(self, question: str, resource: str, answer: str, seconds: float) -> None:
+        self.reviews[question, resource, answer] += 1
+        _observe(self.review_seconds, question, seconds, SHORT_SECONDS)
 
     def lagged(self, seconds: float) -> None:
         self.lag_last = seconds

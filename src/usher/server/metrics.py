@@ -168,6 +168,13 @@ def _loop(watched: Watched) -> Iterator[Metric]:
         requests.add_metric([str(code) if code else "<error>", method, resource], count)
     yield requests
     yield _histograms("rest_client_request_duration_seconds", "What requests took", "verb", numbers.request_seconds)
+    reviews = CounterMetricFamily(
+        "usher_reviews", "Questions of the API server at the doors", labels=["question", "resource", "answer"]
+    )
+    for (question, resource, answer), count in sorted(numbers.reviews.items()):
+        reviews.add_metric([question, resource, answer], count)
+    yield reviews
+    yield _histograms("usher_review_duration_seconds", "What an answer took", "question", numbers.review_seconds)
     waiting = GaugeMetricFamily("usher_writes_waiting", "Writes that wait to be sent", labels=["urgency"])
     for urgency, count in sorted(watched.writes_waiting().items()):
         waiting.add_metric([urgency], count)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Protocol
@@ -28,8 +29,8 @@ STOP_SECONDS: Final = 3.0
 """How long requests that are under way may take when the server stops."""
 JSON: Final = "application/json"
 
-Heard = Callable[[str, Asked, Verdict], None]
-"""What is called with each answer: the path, the question, the verdict."""
+Heard = Callable[[str, Asked, Verdict, float], None]
+"""What is called with each answer: the path, the question, the verdict, and the seconds that it took."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -99,6 +100,7 @@ class ReviewServer:
             if request.content_type != JSON:
                 return web.Response(status=415, text=f"reviews are {JSON}\n")
             body = await request.read()
+            began = time.perf_counter()
             try:
                 question = read(body, managed=managed)
             except BadReviewError as error:
@@ -111,7 +113,7 @@ class ReviewServer:
                 log.exception("no answer about %s %s/%s", asked.resource, asked.namespace, asked.name)
                 return web.Response(status=500, text="Usher could not decide: see its log\n")
             if self._heard is not None:
-                self._heard(path, question.asked, verdict)
+                self._heard(path, question.asked, verdict, time.perf_counter() - began)
             return web.Response(body=answered, content_type=JSON)
 
         return handle
