@@ -78,7 +78,7 @@ PLANS: dict[str, tuple[Room | None, list[Drawer], list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", PLANS)
-def test_drawing(what: str) -> None:
+def test_which_jobs_run_follows_from_what_there_is(what: str) -> None:
     given, drawers, holds, starts = PLANS[what]
     held, started = plan(given, drawers)
     assert [each.job.found.metadata.name for each in held] == holds

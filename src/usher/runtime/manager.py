@@ -31,6 +31,7 @@ from usher.runtime.numbers import Numbers
 from usher.runtime.objects import JobObject
 from usher.runtime.podless import announced
 from usher.runtime.port import Cluster
+from usher.runtime.requests import Requests
 from usher.runtime.worker import Barrier, Task, Worker
 
 log = logging.getLogger("usher.manager")
@@ -97,6 +98,7 @@ class Manager:
         self._wake_at_ms: int | None = None
         self._worker = Worker(self)
         self.drawing = Drawing(self)
+        self.requests = Requests(self)
 
     # -- seeing -------------------------------------------------------------------------------------------------------
 
@@ -424,6 +426,7 @@ class Manager:
                 continue
             entry = self.entries.get(command.key)
             if entry is None:
+                self.requests.carry_out(command)
                 continue
             if isinstance(command, c.NoteOvertaken):
                 entry.later_ms = entry.later_ms if entry.later else now_ms

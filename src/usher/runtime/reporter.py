@@ -106,6 +106,8 @@ class Reporter:
         manager = self._manager
         self._forget({*self._around.queues, *self._around.quota_objects})
         views = {view.key: view for view in manager.engine.queues()}
+        queues = self._around.queues
+        manager.requests.look((known.queue, views[key]) for key, known in queues.items() if key in views)
         quotas = {name: view.problem for name, view in nodes.items()}
         used = self._really_used()
         pending: list[_Pending] = []
@@ -114,6 +116,7 @@ class Reporter:
                 await asyncio.sleep(0)
             view = views.get(key)
             if view is not None:
+                view = manager.requests.shown(known.queue, view)
                 found = self._queue(key, known, view, used.get(key, {}), quotas)
                 if found is not None:
                     pending.append(found)

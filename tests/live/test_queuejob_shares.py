@@ -1,0 +1,60 @@
+"""The example of seed 002 on a real control plane: q01 and q02 with QueueJobs, q03 without."""
+
+from __future__ import annotations
+
+from living import Live
+from queuejobs import queue_job, until_allocated
+
+
+async def until_queue(live: Live, name: str, **allocated: str) -> None:
+    async def shows() -> bool:
+        found = (await live.get("queue", name)).get("status", {}).get("allocated", {})
+        return bool(found == allocated)
+
+    await live.wait(f"{name} has {allocated}", shows)
+
+
+async def test_queues_with_queue_jobs_and_one_without_share_the_cluster(live: Live) -> None:
+    for name in ("q01", "q02", "q03"):
+        await live.quota(name)
+    await live.queue("q01", quota="q01")
+    await live.queue("q02", quota="q02")
+    await live.queue("q03", quota="q03", request={"cpu": "2"})
+    await live.start("jobs.queueJobNotice=1s")
+
+    await queue_job(live, "low", queue="q01", priority=1, resourceno=4)
+    await until_allocated(live, "low", 4)
+    await until_queue(live, "q03", cpu="2")
+    status = (await live.get("queue", "q03"))["status"]
+    assert not status.get("counts"), "it has no units"
+    assert "queueItemDetails" not in status
+
+    await queue_job(live, "high", queue="q01", priority=9, resourceno=2)
+    await queue_job(live, "other", queue="q02", resourceno=4)
+
+    await until_allocated(live, "other", 3)
+    await until_queue(live, "q01", cpu="3")
+    await until_queue(live, "q02", cpu="3")
+    await until_queue(live, "q03", cpu="2")
+
+    await live.job("real", queue="q03", cpu="1")
+    await live.until("real", "Running")
+    await until_queue(live, "q03", cpu="1")
+    await live.kubectl("delete", "job", "real")
+    await until_queue(live, "q03", cpu="2")
+
+
+async def test_a_queue_that_comes_back_for_its_request_takes_it_back(live: Live) -> None:
+    await live.quota("q01")
+    await live.quota("q03")
+    await live.queue("q01", quota="q01")
+    await live.start("jobs.queueJobNotice=1s")
+    await queue_job(live, "wide", queue="q01", resourceno=8)
+    await until_allocated(live, "wide", 8)
+
+    await live.queue("q03", quota="q03", request={"cpu": "8"})
+
+    await until_queue(live, "q03", cpu="4")
+    await until_allocated(live, "wide", 4)
+    await live.queue("q03", quota="q03")
+    await until_allocated(live, "wide", 8)
