@@ -15,6 +15,8 @@ from usher.kube.config import Config, User
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "usher"
 NAMESPACE = "usher-system"
+OVER = ("--take-ownership", "--force-conflicts")
+"""For Helm: an anchor that an earlier test's `usher install` has left is taken over."""
 
 
 @dataclass(frozen=True)

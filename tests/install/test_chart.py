@@ -29,6 +29,7 @@ CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
             "tolerations": [{"key": "a", "operator": "Exists"}],
             "affinity": {"nodeAffinity": {}},
             "priorityClassName": "system-cluster-critical",
+            "certificates": {"secret": "mine"},
             "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]},
         },
         "batch",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from acts import activate, granted, until_no_unit, until_unit
-from installing import CHART, NAMESPACE, Installing
+from installing import CHART, NAMESPACE, OVER, Installing
 from living import KINDS, QUICK, Live
 from queuejobs import queue_job, until_allocated
 
@@ -66,6 +66,7 @@ async def live(installing: Installing, helm: str) -> AsyncIterator[Live]:
         "3m",
         "--set-string",
         "resources.requests.cpu=0",
+        *OVER,
     )
     assert done.code == 0, done.err
     await installing.kubectl("create", "namespace", "tenant")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from installing import CHART, NAMESPACE, Installing, foreign
+from installing import CHART, NAMESPACE, OVER, Installing, foreign
 from living import QUICK, Live
 
 from usher.app.process import ManagerProcess
@@ -65,7 +65,8 @@ async def test_helm_upgrades_keep_all_units_and_what_the_manager_wrote(
     installing: Installing, live: Live, helm: str, tmp_path: Path
 ) -> None:
     wait = ("--wait", "--timeout", "3m", "--set-string", "resources.requests.cpu=0")
-    done = await installing.helm(helm, "install", "usher", str(CHART), "-n", NAMESPACE, "--create-namespace", *wait)
+    install = ("install", "usher", str(CHART), "-n", NAMESPACE, "--create-namespace", *OVER, *wait)
+    done = await installing.helm(helm, *install)
     assert done.code == 0, done.err
     old = await starts(installing, live)
     before = await queued(live)
@@ -123,8 +124,7 @@ async def test_helm_refuses_definitions_of_somebody_else(installing: Installing,
     assert done.code != 0
     assert "queues.scheduling.x-k8s.io: this cluster has a definition of this name that is not Usher's" in done.err
 
-    adopting = ("--set", "crds.adopt=true", "--take-ownership", "--force-conflicts")
-    done = await installing.helm(helm, *install, *adopting)
+    done = await installing.helm(helm, *install, "--set", "crds.adopt=true", *OVER)
 
     assert done.code == 0, done.err
     found = await installing.kubectl.get("crd", "queues.scheduling.x-k8s.io")

@@ -104,6 +104,14 @@ FIELDS: Final[dict[str, Any]] = {
         "`mode: audit` decides and reports, and holds nothing.",
         config_schema(),
     ),
+    "certificates": {
+        "secret": Field(
+            "usher-certificates",
+            "A Secret of cert-manager's with tls.crt, tls.key and ca.crt. Where there is one, replicas have it in\n"
+            "/etc/usher-certificates: set config.admission.certificateDir to that, and they serve it.",
+            {"type": "string", "pattern": "^[a-z0-9][-a-z0-9.]*$", "maxLength": 253},
+        )
+    },
     "crds": {
         "install": Field(True, "Install and upgrade the kinds of Usher. They are kept when Usher goes.", _FLAG),
         "adopt": Field(

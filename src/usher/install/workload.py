@@ -94,6 +94,7 @@ def _pod(values: Values) -> dict[str, Any]:
         "containers": [_container(values)],
         "volumes": [
             {"name": "settings", "configMap": {"name": SETTINGS}},
+            {"name": "certificates", "secret": {"secretName": values.at("certificates.secret"), "optional": True}},
             {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
         ],
     }
@@ -120,6 +121,7 @@ def _container(values: Values) -> dict[str, Any]:
         },
         "volumeMounts": [
             {"name": "settings", "mountPath": "/etc/usher", "readOnly": True},
+            {"name": "certificates", "mountPath": "/etc/usher-certificates", "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - the only place that it may write
         ],
     }
