@@ -324,9 +324,11 @@ class Harness:
 
         def gone() -> None:
             if not record.evicting:
-                record.pods = command.grants
-                record.change(grants=command.grants)
-                self.tell(e.UnitShrunk(command.key, command.generation, command.grants), command.key)
+                has = {grant.pod_set: grant.count for grant in record.pods}  # some may have ended meanwhile
+                left = tuple(Grant(g.pod_set, min(g.count, has.get(g.pod_set, 0))) for g in command.grants)
+                record.pods = left
+                record.change(grants=left)
+                self.tell(e.UnitShrunk(command.key, command.generation, left), command.key)
 
         self._of_spell(record, self.later(), gone)
 
