@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import gc
 import importlib
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -187,6 +188,9 @@ class Doorway:
     async def close(self) -> None:
         while self.live.processes:
             await self.live.kill()
+        # Handshakes that the API server broke off leave sockets to the garbage collector (asyncio before Python 3.12):
+        # let it have them now. Later it may find them while pytest parses, which some Python 3.11 do not survive.
+        gc.collect()
         for each in self._objects():
             with contextlib.suppress(NotFound):
                 await self.live.client.delete(POLICIES[each["kind"]], each["metadata"]["name"])
