@@ -150,3 +150,12 @@ def test_a_merge_patch_changes_what_it_names_and_nothing_else() -> None:
 
     assert merged(before, {"b": {"c": 5}, "e": None, "f": {"g": 6}}) == {"a": 1, "b": {"c": 5, "d": 3}, "f": {"g": 6}}
     assert before == {"a": 1, "b": {"c": 2, "d": 3}, "e": 4}
+
+
+def test_a_job_that_draws_on_a_queue_job_is_held_and_names_no_queue() -> None:
+    job = from_flags(Work("x", name="draws"), Place(queue_job="mine"))
+
+    assert job["metadata"]["labels"] == {f"{GROUP}/queue-job": "mine"}
+    assert job["spec"]["suspend"] is True
+    assert names_a_place(job)
+    assert queue_named(job) == ""

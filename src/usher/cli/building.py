@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from usher.api.names import MAX_EXECUTION_TIME, PRIORITY, QUEUE_KEYS, QUEUE_NAME, QUOTA_KEYS, QUOTA_NAME
+from usher.api.names import MAX_EXECUTION_TIME, PRIORITY, QUEUE_JOB, QUEUE_KEYS, QUEUE_NAME, QUOTA_KEYS, QUOTA_NAME
 from usher.cli.kinds import Object
 from usher.core.amounts import QuantityError, amount
 from usher.jobkinds.base import Job, JobKind
@@ -34,11 +34,14 @@ class Place:
     max_time_s: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    queue_job: str = ""
+    """The QueueJob on whose allocation it draws, instead of being queued itself."""
 
     def all_labels(self) -> dict[str, str]:
         queue = {QUEUE_NAME: self.queue} if self.queue else {}
         quota = {QUOTA_NAME: self.quota} if self.quota else {}
-        return {**self.labels, **queue, **quota}
+        drawn = {QUEUE_JOB: self.queue_job} if self.queue_job else {}
+        return {**self.labels, **queue, **quota, **drawn}
 
     def all_annotations(self) -> dict[str, str]:
         priority = {PRIORITY: str(self.priority)} if self.priority is not None else {}
@@ -169,10 +172,10 @@ def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any
 
 
 def names_a_place(job: Object) -> bool:
-    """Whether it says which queue or quota it is for."""
+    """Whether it says which queue, quota or QueueJob it is for."""
     meta = job["metadata"]
     said = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
-    return any(said.get(key) for key in (*QUEUE_KEYS, *QUOTA_KEYS))
+    return any(said.get(key) for key in (*QUEUE_KEYS, *QUOTA_KEYS, QUEUE_JOB))
 
 
 def queue_named(job: Object) -> str:

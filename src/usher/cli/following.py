@@ -1,7 +1,8 @@
 """What becomes of jobs that were just created: their changes of state, the logs of their pods, and how they end.
 
-`usher submit --wait` and `--follow` call it. States are read from units, which the manager keeps; logs come from the
-kubelets, so where nodes are simulated there are none, and that is said once.
+`usher submit --wait` and `--follow` call it. States are read from units, which the manager keeps; a job that draws on
+a QueueJob has none, and ends by its own word. Logs come from the kubelets, so where nodes are simulated there are none,
+and that is said once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from usher.api.names import GROUP
+from usher.api.names import GROUP, QUEUE_JOB
 from usher.cli.connecting import Session
 from usher.cli.discovery import resource_for
 from usher.cli.kinds import UNITS, Object
@@ -33,6 +34,8 @@ UNSEEN_S: Final = 10.0
 """After how long it is said that no manager has taken up a job."""
 GONE: Final = "deleted"
 SUCCEEDED: Final = "Succeed"
+OWN_WORDS: Final = {"Complete": SUCCEEDED, "Failed": "Failed"}
+"""What a Job says of its end, as a unit would."""
 
 
 async def follow(session: Session, jobs: Sequence[Object], *, show: bool, timeout_s: float | None) -> int:
@@ -71,6 +74,7 @@ class _Follower:
         self._session = session
         self._job = job
         self._show = show
+        self._draws_on = (job["metadata"].get("labels") or {}).get(QUEUE_JOB, "")
         self._unit: Object | None = None
         self._said = ""
         self._changed = asyncio.Event()
@@ -103,6 +107,8 @@ class _Follower:
 
     def state(self) -> str:
         """Where it stands."""
+        if self._draws_on:
+            return f"it draws on QueueJob {self._draws_on}"
         return "no manager has taken it up" if self._unit is None else _state(self._unit)
 
     def _see_units(self, deltas: Sequence[Delta[Object]]) -> None:
@@ -123,11 +129,14 @@ class _Follower:
             return phase(self._unit)
         if job is None or job["metadata"]["uid"] != self._job["metadata"]["uid"]:
             return GONE
+        for each in (at(job, "status.conditions") or ()) if self._draws_on else ():
+            if each["type"] in OWN_WORDS and each["status"] == "True":
+                return OWN_WORDS[each["type"]]
         return ""
 
     async def _hint(self) -> None:
         await asyncio.sleep(UNSEEN_S)
-        if self._unit is None:
+        if self._unit is None and not self._draws_on:
             note(f"note: no manager has taken up {self.name} yet. Does one run? See: usher version")
 
     # -- logs ---------------------------------------------------------------------------------------------------------
@@ -142,7 +151,8 @@ class _Follower:
         for delta in deltas:
             pod = delta.object
             unit = at(pod, "metadata.annotations") or {}
-            mine = self._unit is not None and unit.get(UNIT_ANNOTATION) == self._unit["metadata"]["name"]
+            known = self._unit is not None and unit.get(UNIT_ANNOTATION) == self._unit["metadata"]["name"]
+            mine = known or bool(self._draws_on)
             started = at(pod, "status.phase") in ("Running", "Succeeded", "Failed")
             uid = pod["metadata"]["uid"]
             if mine and started and uid not in self._logs and not isinstance(delta, Deleted) and not self._no_logs:

@@ -51,6 +51,7 @@ class Pair(click.ParamType[tuple[str, str]]):
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Jobs of a file instead; -: stdin.")
 @click.option("-q", "--queue", default="", help="The queue.", shell_complete=complete_queues)
 @click.option("--quota", default="", help="The quota that is charged; without it, that of the queue.")
+@click.option("--queuejob", default="", help="The QueueJob on whose allocation it draws, instead of a queue.")
 @click.option("--priority", type=int, help="A higher one goes first.")
 @click.option("--max-time", type=Seconds(), help="How long it may run, as in 2h.")
 @click.option("--name", default="", help="What to call the job; without it, after its image.")
@@ -78,6 +79,7 @@ def submit(
     files: tuple[str, ...],
     queue: str,
     quota: str,
+    queuejob: str,
     priority: int | None,
     max_time: float | None,
     name: str,
@@ -104,7 +106,9 @@ def submit(
     usher submit --queue main -f job.yaml --follow
     """
     limit_s = None if max_time is None else max(1, math.ceil(max_time))
-    place = Place(queue, quota, priority, limit_s, dict(label), dict(annotation))
+    if queuejob and (queue or quota):
+        raise click.UsageError("A job that draws on a QueueJob is in no queue: leave out --queuejob, or the others.")
+    place = Place(queue, quota, priority, limit_s, dict(label), dict(annotation), queuejob)
     if files:
         if name or image or command or cpu or memory or gpu or parallelism or completions or env:
             raise click.UsageError("A file says itself what its jobs run: leave out -f, or the flags that say it.")
