@@ -242,5 +242,5 @@ async def test_nothing_is_released_that_the_scheduler_cannot_place(beside: Live)
     beneath = await run_all(live, queued=True)
 
     print(f"{JOBS} jobs: {beneath}; without Usher {without}")  # noqa: T201 - the measurement
-    assert len(without.left) > len(without.pods) // 4, f"there was something to wait for: {without}"
+    assert len(without.left) > len(without.pods) // 20, f"there was something to wait for: {without}"
     assert len(beneath.left) <= len(beneath.pods) // 50, str(beneath)
