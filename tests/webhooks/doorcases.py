@@ -19,6 +19,7 @@ GROUP = "scheduling.x-k8s.io"
 QUEUE = f"{GROUP}/queue-name"
 QUOTA = f"{GROUP}/quota-name"
 MANAGED = f"{GROUP}/managed"
+DRAWN = f"{GROUP}/queue-job"
 PAUSED = f"{GROUP}/paused"
 USHER = "system:serviceaccount:usher-system:usher"
 TENANT = "tenant"
@@ -106,6 +107,14 @@ ALONE: dict[str, Case] = {
     ),
     "a job of a managed namespace without a queue is held and marked": Case(
         job(), namespace="empty", want={("spec", "suspend"): True, (*LABELS, MANAGED): "true"}
+    ),
+    "a job that draws on a QueueJob is created suspended": Case(job({DRAWN: "big"}), want=HELD),
+    "nobody starts a job that draws on a QueueJob by hand": Case(
+        job({DRAWN: "big"}), change=RUNNING, refused=words.UNSUSPENDED, gaps={"place": "QueueJob big"}
+    ),
+    "a running job does not draw on another QueueJob": Case(
+        job({DRAWN: "big"}), first=(RUNNING,), change={"metadata": {"labels": {DRAWN: "bigger"}}}, refused=words.MOVED,
+        gaps={"place": "QueueJob big"},
     ),
     "nobody starts a waiting job by hand": Case(job(MAIN), change=RUNNING, refused=words.UNSUSPENDED, gaps=IN_MAIN),
     "nobody starts a waiting job of a quota by hand": Case(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from usher.api.names import QUEUE_JOB
 from usher.webhooks.terms import CONTROLLERS, DIRECT_CONTROLLER, MANAGED, MIRROR, NODES, Terms
 from usher.webhooks.words import quoted
 
@@ -51,8 +52,8 @@ def marked(which: str) -> str:
 
 
 def takes_part(which: str, terms: Terms) -> str:
-    """Whether a job is queued: it names a queue or quota, or was created in a managed namespace."""
-    named = f"{has_any(which, (*terms.queue_keys, *terms.quota_keys))} || {marked(which)}"
+    """Whether a job is held: it names a queue, a quota or a QueueJob, or was created in a managed namespace."""
+    named = f"{has_any(which, (*terms.queue_keys, *terms.quota_keys, QUEUE_JOB))} || {marked(which)}"
     if terms.managed_namespaces:
         named += f" || request.namespace in {strings(terms.managed_namespaces)}"
     return there(which, named)

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from usher.api.names import GROUP, PAUSED, VERSION
+from usher.api.names import GROUP, PAUSED, QUEUE_JOB, VERSION
 from usher.api.queueunit import QueueUnitStatus
 from usher.jobkinds.base import JobKind
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, REDUCED_ANNOTATION
@@ -115,6 +115,8 @@ def _jobs(kind: JobKind, terms: Terms, audit: bool) -> list[Object]:
         "oldQueue": cel.first_of("oldObject", terms.queue_keys),
         "quota": cel.first_of("object", terms.quota_keys),
         "oldQuota": cel.first_of("oldObject", terms.quota_keys),
+        "drawn": cel.first_of("object", (QUEUE_JOB,)),
+        "oldDrawn": cel.first_of("oldObject", (QUEUE_JOB,)),
         "was": cel.takes_part("oldObject", terms),
         "is": cel.takes_part("object", terms),
         "held": cel.suspended("object"),
@@ -125,8 +127,8 @@ def _jobs(kind: JobKind, terms: Terms, audit: bool) -> list[Object]:
         "runs": "variables.update && variables.was && !variables.held && !variables.wasHeld && !variables.finished",
         "atOnce": at_once("object"),
         "wasAtOnce": cel.there("oldObject", at_once("oldObject"), "0"),
-        "place": _place("queue", "quota"),
-        "oldPlace": _place("oldQueue", "oldQuota"),
+        "place": _place("queue", "quota", "drawn"),
+        "oldPlace": _place("oldQueue", "oldQuota", "oldDrawn"),
     }
     both = [
         f"{cel.annotation('object', key)} == {cel.annotation('oldObject', key)}"
@@ -145,7 +147,8 @@ def _jobs(kind: JobKind, terms: Terms, audit: bool) -> list[Object]:
             words.in_cel(words.LABEL_REMOVED, old),
         ),
         _validation(
-            "!variables.runs || (variables.queue == variables.oldQueue && variables.quota == variables.oldQuota)",
+            "!variables.runs || (variables.queue == variables.oldQueue && variables.quota == variables.oldQuota && "
+            "variables.drawn == variables.oldDrawn)",
             words.in_cel(words.MOVED, old),
         ),
         _validation(
@@ -173,10 +176,11 @@ def at_once(which: str) -> str:
     return f"({completions} ? {which}.spec.completions : {parallelism})"
 
 
-def _place(queue: str, quota: str) -> str:
+def _place(queue: str, quota: str, drawn: str) -> str:
     return (
         f"variables.{queue} != '' ? 'queue ' + variables.{queue} : "
-        f"variables.{quota} != '' ? 'quota ' + variables.{quota} : 'the managed namespace ' + request.namespace"
+        f"variables.{quota} != '' ? 'quota ' + variables.{quota} : "
+        f"variables.{drawn} != '' ? 'QueueJob ' + variables.{drawn} : 'the managed namespace ' + request.namespace"
     )
 
 

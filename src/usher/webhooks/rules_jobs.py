@@ -50,7 +50,7 @@ def _create(patch: Patch, kind: JobKind, asked: Asked, new: SaidJob, terms: Term
     if _in_managed(asked, terms, known):
         patch.set(("metadata", "labels", MANAGED), "true")
     queue, quota = new.queue, new.quota
-    if not queue and not quota and (queue := default_queue(known, asked.namespace)):
+    if not queue and not quota and not new.drawn and (queue := default_queue(known, asked.namespace)):
         patch.set(("metadata", "labels", terms.queue_keys[0]), queue)
     found = known.queue(asked.namespace, queue) if queue else None
     if not quota and found is not None and found.shared and terms.quota_keys:
@@ -114,7 +114,7 @@ def _changed(kind: JobKind, asked: Asked, old: SaidJob, new: SaidJob, terms: Ter
     if old.takes_part and not new.takes_part and not finished:
         return Refused(words.say(words.LABEL_REMOVED, place=place))
     if old.takes_part and not old.suspended and not new.suspended and not finished:
-        if (old.queue, old.quota) != (new.queue, new.quota):
+        if (old.queue, old.quota, old.drawn) != (new.queue, new.quota, new.drawn):
             return Refused(words.say(words.MOVED, place=place))
         few, many = sum(kind.counts(old.job).values()), sum(kind.counts(new.job).values())
         if many > few and old.meta.first(terms.elastic_keys) != "true":
@@ -155,7 +155,7 @@ def _among_others(
 def _missing_queue(known: Known, namespace: str, new: SaidJob, terms: Terms) -> str:
     if new.queue:
         return words.say(words.QUEUE_MISSING, queue=new.queue)
-    if new.quota or default_queue(known, namespace):
+    if new.quota or new.drawn or default_queue(known, namespace):
         return ""
     usable = ", ".join(each.name for each in known.usable(namespace))
     if not usable:

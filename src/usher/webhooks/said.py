@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from usher.api.names import QUEUE_JOB
 from usher.jobkinds.base import Job, JobKind
 from usher.webhooks.terms import CONTROLLERS, DIRECT_CONTROLLER, MANAGED, Terms
 
@@ -74,6 +75,8 @@ class SaidJob:
     job: Job
     queue: str
     quota: str
+    drawn: str
+    """The QueueJob on whose allocation it draws."""
     takes_part: bool
     suspended: bool
 
@@ -81,7 +84,9 @@ class SaidJob:
         """Where it is queued, in words."""
         if self.queue:
             return f"queue {self.queue}"
-        return f"quota {self.quota}" if self.quota else f"the managed namespace {namespace}"
+        if self.quota:
+            return f"quota {self.quota}"
+        return f"QueueJob {self.drawn}" if self.drawn else f"the managed namespace {namespace}"
 
 
 def job_of(kind: JobKind, found: Object, namespace: str, terms: Terms) -> SaidJob:
@@ -98,7 +103,9 @@ def job_of(kind: JobKind, found: Object, namespace: str, terms: Terms) -> SaidJo
         annotations=meta.annotations,
     )
     marked = meta.labels.get(MANAGED) == "true" or namespace in terms.managed_namespaces
-    return SaidJob(meta, job, queue, quota, bool(queue or quota or marked), kind.suspended(job))
+    drawn = meta.first((QUEUE_JOB,))
+    takes_part = bool(queue or quota or drawn or marked)
+    return SaidJob(meta, job, queue, quota, drawn, takes_part, kind.suspended(job))
 
 
 def owned(meta: Meta, user: str, namespace: str, terms: Terms) -> bool:
