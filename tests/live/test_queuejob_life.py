@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from acts import granted, until_no_unit, until_unit
 from living import Live
 from queuejobs import has, queue_job, until_allocated, until_status
+
+from usher.kube.errors import Forbidden
 
 QUICK = "jobs.queueJobNotice=1s"
 LONG = "jobs.queueJobNotice=1h"
@@ -104,3 +107,15 @@ async def test_a_queue_job_that_asks_for_nothing_waits_aside_and_one_that_change
     await live.patch("queuejob", "asks", {"spec": {"resourceunit": {"cpu": "2"}}})
     status = await until_status(live, "asks", "in new units", lambda found: found.get("allocated") == {"cpu": "4"})
     assert has(status) == 2
+
+
+async def test_a_leader_of_the_past_allocates_nothing(live: Live) -> None:
+    await live.queue()
+    await live.start()
+    await queue_job(live, "asks", resourceno=2)
+    status = await until_allocated(live, "asks", 2)
+
+    with pytest.raises(Forbidden, match="epoch"):
+        await live.patch("queuejob", "asks", {"status": {"allocatedno": 8, "epoch": status["epoch"] - 1}}, "status")
+
+    assert has((await live.get("queuejob", "asks"))["status"]) == 2
