@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import signal
 import sys
 from collections import Counter
@@ -67,6 +68,9 @@ def manager(
                 runner.run(_until_told(process))
     except CannotListenError as error:
         raise click.ClickException(str(error)) from None
+    except Exception:
+        logging.getLogger("usher.manager").exception("stopped by a bug; another manager, or a restart, goes on")
+        sys.exit(1)
 
 
 def shown(intents: Sequence[Intent], output: str) -> str:
