@@ -53,6 +53,8 @@ class Harness:
         self.endless = False
         """Jobs do not end by themselves: to see whether evictions come to rest."""
         self.taken_back = 0
+        self.timed_out = 0
+        """Units that had to go because their own time was over: then others may have their turn, and take back."""
         self.under_way = 0
         """Writes and events on their way."""
         self.engine = self._new_engine()
@@ -188,6 +190,7 @@ class Harness:
             elif isinstance(command, c.Evict | c.Shrink):
                 at = max(at, stored_at)
                 self.taken_back += command.cause in (Cause.RECLAIMED, Cause.PREEMPTED)
+                self.timed_out += command.cause is Cause.MAXIMUM_EXECUTION_TIME
             self._written[command.key] = at
             record = self.records.get(command.key)
             based_on = record.known if record is not None else None

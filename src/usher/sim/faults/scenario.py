@@ -233,11 +233,13 @@ class _Course:
         """With static units nobody is taken back for ever, and the store says what the engine thinks."""
         harness = self.harness
         self._advance(harness.now + 120_000)
-        before = harness.taken_back
-        for _ in range(QUIET_WAKES):
-            if harness.next_ms() is None:
-                break
+        before, ended, left = harness.taken_back, harness.timed_out, QUIET_WAKES
+        while left and harness.next_ms() is not None:
             self._step()
+            left -= 1
+            if harness.timed_out > ended:  # not at rest yet
+                self._advance(harness.now + 120_000)
+                before, ended, left = harness.taken_back, harness.timed_out, QUIET_WAKES
         while harness.under_way:
             self._step()
         if harness.taken_back > before:
