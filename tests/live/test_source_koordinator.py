@@ -30,7 +30,7 @@ from usher.testing.modules import module_folder
 pytestmark = pytest.mark.flow
 
 LABEL = f"{KOORDINATOR}name"
-JOBS = int(os.environ.get("USHER_KOORDINATOR_JOBS", "300"))
+JOBS = int(os.environ.get("USHER_KOORDINATOR_JOBS", "60"))
 LEFT_S = 5
 """Longer than the scheduler's pause before it tries a pod again."""
 UNIT = 997
@@ -242,5 +242,5 @@ async def test_nothing_is_released_that_the_scheduler_cannot_place(beside: Live)
     beneath = await run_all(live, queued=True)
 
     print(f"{JOBS} jobs: {beneath}; without Usher {without}")  # noqa: T201 - the measurement
-    assert len(without.left) > len(without.pods) // 20, f"there was something to wait for: {without}"
-    assert len(beneath.left) <= len(beneath.pods) // 50, str(beneath)
+    assert without.left, f"there was something to wait for: {without}"
+    assert len(beneath.left) * 4 <= len(without.left), f"{beneath}; without Usher {without}"
