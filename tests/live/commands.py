@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import re
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -31,9 +32,16 @@ def environment(live: Live, **more: str) -> dict[str, str]:
 
 
 async def started(live: Live, *args: str, env: Mapping[str, str] | None = None) -> Process:
-    """Start `usher` in the namespace of the test."""
+    """Start `usher` in the namespace of the test. It hears Ctrl-C, also where whoever runs the tests does not."""
     return await asyncio.create_subprocess_exec(
-        *COMMAND, "-n", live.namespace, *args, stdout=PIPE, stderr=PIPE, env=env or environment(live)
+        *COMMAND,
+        "-n",
+        live.namespace,
+        *args,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=env or environment(live),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
