@@ -5,9 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 UV      = $$(command -v uv || echo $(CURDIR)/$(BIN)/uv)
-# Tests on control planes mostly wait: two workers for each core.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
+PYTEST := $(BIN)/pytest -n auto --dist worksteal
 WAITING ?= 1000,10000,100000
 
 .DEFAULT_GOAL := help
