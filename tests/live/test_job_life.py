@@ -66,8 +66,23 @@ async def test_pods_that_do_not_start_in_time_make_a_job_back_off_and_try_again(
     assert await suspended(live, "stray")
     again = await until_unit(live, "stray", "tried again", lambda unit: unit["status"]["attempts"] >= 2)
     assert again["status"]["requeueState"]["count"] >= 1
-    await live.job("fine", cpu="8", runs="1s", pods=1, parallelism=0, completions=0)  # nothing to do
-    await live.kubectl("wait", "--for=condition=Complete", "job/fine", "--timeout=60s")  # seen in time or not
+
+
+async def test_a_job_that_ends_while_it_waits_is_followed(live: Live) -> None:
+    await live.queue(stopPolicy="Hold")
+    await live.start()
+    await live.job("fine")
+    await live.until("fine", "Enqueued")
+
+    now = "2026-01-01T00:00:00Z"
+    said = {"status": "True", "lastProbeTime": now, "lastTransitionTime": now}
+    ended = [{"type": "SuccessCriteriaMet", **said}, {"type": "Complete", **said}]
+    times = {"startTime": now, "completionTime": now, "succeeded": 1}
+    await live.patch("job", "fine", {"status": {"conditions": ended, **times}}, "status")  # as its controller would
+
+    await live.until("fine", "Succeed")
+    await live.job("at-once", pods=1, parallelism=0, completions=0)  # over, perhaps before anybody has seen it
+    await live.kubectl("wait", "--for=condition=Complete", "job/at-once", "--timeout=60s")
 
 
 async def test_a_failed_job_is_followed_and_kubectl_can_wait_for_it(live: Live) -> None:

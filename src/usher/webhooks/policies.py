@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import fields
-
 from usher.api.names import GROUP, PAUSED, QUEUE_JOB, VERSION
 from usher.api.queueunit import QueueUnitStatus
+from usher.api.statuses import written
 from usher.jobkinds.base import JobKind
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE, REDUCED_ANNOTATION
 from usher.settings.tree import Settings
@@ -31,8 +30,6 @@ from usher.webhooks.terms import MANAGED, Terms, terms_of
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 Object = dict[str, Any]
-OTHERS = frozenset({"admissionChecks"})
-"""What others than the manager may write in the status of a unit."""
 
 
 def objects(settings: Settings, *, audit: bool = False) -> list[Object]:
@@ -203,16 +200,10 @@ def _gates(terms: Terms, audit: bool) -> list[Object]:
 
 
 def _statuses(terms: Terms, audit: bool) -> list[Object]:
-    owned = [each.encode_name for each in fields(QueueUnitStatus) if each.encode_name not in OTHERS]
-    changes = " || ".join(cel.differs(f"status.{name}") for name in owned)
-    appears = "has(object.status) != has(oldObject.status)"
-    others = " || ".join(f"has(object.status.{name})" for name in owned)
-    written = f"({appears} && has(object.status) && ({others})) || ({appears} && !has(object.status))"
-    touches = f"{written} || (!({appears}) && has(object.status) && ({changes}))"
     by_others = {"name": "not-by-usher", "expression": cel.not_usher(terms)}
     units, rest = "usher-unit-statuses", "usher-statuses"
     said = _validation("false", words.in_cel(words.STATUS, {"kind": "request.kind.kind"}))
-    touched = {"name": "more-than-checks", "expression": touches}
+    touched = {"name": "more-than-checks", "expression": written(QueueUnitStatus)}
     kinds = [_rule(GROUP, VERSION, f"{plural}/status", "UPDATE") for plural in ("queues", "queuequotas", "queuejobs")]
     return [
         _validating(units, [_rule(GROUP, VERSION, "queueunits/status", "UPDATE")], [by_others, touched], [said]),

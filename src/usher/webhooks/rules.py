@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from usher.api.names import GROUP
+from usher.api.statuses import OTHERS
 from usher.jobkinds.base import BadJobError, JobKind
 from usher.quotas.placing import cycle
 from usher.runtime.marks import GATE, UNIT_ANNOTATION
@@ -20,7 +21,6 @@ from usher.webhooks.said import BadObjectError, by_controllers, mapping, meta_of
 from usher.webhooks.terms import MIRROR, NODES, Terms
 
 KINDS = {"queueunits": "QueueUnit", "queues": "Queue", "queuequotas": "QueueQuota", "queuejobs": "QueueJob"}
-OTHERS = frozenset({"admissionChecks"})
 BAD = (BadObjectError, BadJobError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 """What reading an object can raise that is not of its type."""
 
