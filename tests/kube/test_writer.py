@@ -109,7 +109,7 @@ async def test_every_verb_is_done_and_counted(stage: Stage) -> None:
         ("create", 201): 1, ("patch", 200): 1, ("apply", 200): 1, ("replace", 200): 1, ("delete", 200): 1,
     }  # fmt: skip
     assert (counters.submitted, counters.outcomes) == (5, {"Done": 5})
-    assert all(counters.seconds[verb.value] > 0 for verb in Verb)
+    assert all(counters.seconds[verb.value] > 0 for verb in Verb if verb is not Verb.EVICT)  # see test_eviction
 
 
 async def test_what_the_server_says_comes_back_as_an_outcome(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from usher.app.resources import PODS_UNTYPED, QUEUES, QUOTAS, RESOURCE_QUOTAS, U
 from usher.jobkinds.base import JobKind
 from usher.kube import writes as w
 from usher.kube.client import Client, PatchKind
-from usher.kube.errors import KubeError, NotFound
+from usher.kube.errors import Conflict, KubeError, NotFound
 from usher.kube.resource import Resource
 from usher.kube.writer import Writer
 from usher.quotas.objects import ResourceQuota
@@ -90,13 +90,31 @@ class LiveCluster:
                 return p.Written(None) if isinstance(outcome, p.Written) else outcome
         return p.Rejected("Conflict", "the pod keeps changing")
 
-    async def delete_pod(self, namespace: str, pod: str, uid: str, finalizer: str = "") -> p.Outcome[None]:
-        def freed(found: p.Body) -> p.Body | None:
+    async def evict_pod(self, namespace: str, pod: str, uid: str, finalizer: str = "") -> p.Outcome[None]:
+        """Asked first whether it may go: one that may not keeps its finalizer, without which its job would lose it."""
+
+        def without(found: p.Body) -> p.Body | None:
             held = found["metadata"].get("finalizers") or []
             return {"metadata": {"finalizers": [f for f in held if f != finalizer]}} if finalizer in held else None
 
-        outcome = await self._change_pod(namespace, pod, uid, freed) if finalizer else p.Written(None)
-        return await self._delete(PODS_UNTYPED, namespace, pod, uid) if isinstance(outcome, p.Written) else outcome
+        def with_it(found: p.Body) -> p.Body | None:
+            held = found["metadata"].get("finalizers") or []
+            going = bool(found["metadata"].get("deletionTimestamp"))  # then none may be added
+            return None if going or finalizer in held else {"metadata": {"finalizers": [*held, finalizer]}}
+
+        try:
+            await self._client.evict(PODS_UNTYPED, pod, namespace, uid=uid, dry_run=True)
+        except (NotFound, Conflict):
+            return p.Vanished()
+        except KubeError as error:
+            return p.Rejected(type(error).__name__, _reasons(error))
+        outcome = await self._change_pod(namespace, pod, uid, without) if finalizer else p.Written(None)
+        if not isinstance(outcome, p.Written):
+            return outcome
+        outcome = await self._remove(w.Verb.EVICT, PODS_UNTYPED, namespace, pod, uid)
+        if isinstance(outcome, p.Rejected) and finalizer:  # somebody else was quicker, and the budget is used up
+            await self._change_pod(namespace, pod, uid, with_it)
+        return outcome
 
     async def create_queue(self, namespace: str, body: p.Body) -> p.Outcome[Queue]:
         return await self._create(QUEUES, namespace, body)
@@ -135,8 +153,14 @@ class LiveCluster:
         return await self._send(write)
 
     async def _delete(self, resource: Resource[Any], namespace: str, name: str, uid: str) -> p.Outcome[None]:
-        write = w.Write(resource=resource, verb=w.Verb.DELETE, name=name, namespace=namespace, uid=uid)
-        outcome = await self._send(write, needs_object=False)
+        return await self._remove(w.Verb.DELETE, resource, namespace, name, uid)
+
+    async def _remove(
+        self, verb: w.Verb, resource: Resource[Any], namespace: str, name: str, uid: str
+    ) -> p.Outcome[None]:
+        outcome = await self._send(
+            w.Write(resource=resource, verb=verb, name=name, namespace=namespace, uid=uid), needs_object=False
+        )
         return p.Written(None) if isinstance(outcome, p.Written | p.Vanished) else _empty(outcome)
 
     async def _send(self, write: w.Write[T], needs_object: bool = True) -> p.Outcome[T]:
@@ -190,6 +214,11 @@ def _patch(
         urgency=urgency,
         coalesce=coalesce,
     )
+
+
+def _reasons(error: KubeError) -> str:
+    """What the server says and, where it knows, which budget it is."""
+    return " ".join([str(error), *(cause.message for cause in error.causes if cause.message)])
 
 
 def _empty(outcome: p.Outcome[Any]) -> p.Outcome[None]:

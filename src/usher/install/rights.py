@@ -27,6 +27,7 @@ READ: Final = ("get", "list", "watch")
 FOLLOW: Final = ("list", "watch")
 MAKE: Final = ("create", "patch", "delete")
 WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
+EVICTION: Final = ("pods/eviction",)
 CRDS: Final = "apiextensions.k8s.io"
 SIG_SCHEDULING: Final = "scheduling.sigs.k8s.io"
 ELASTIC: Final = ("elasticquotas", "elasticquotatrees")
@@ -60,11 +61,12 @@ def cluster_rights() -> list[Right]:
         Right("priorities that jobs and queues name", "scheduling.k8s.io", ("priorityclasses",), FOLLOW),
         Right("what a runtime adds to a pod's request", "node.k8s.io", ("runtimeclasses",), FOLLOW),
         Right(
-            "pods of queued jobs are followed, let in by removing our gate, taken back from elastic jobs",
+            "pods of queued jobs are followed, and let in by removing our gate",
             "",
             ("pods",),
-            (*READ, "patch", "delete"),
+            (*READ, "patch"),
         ),
+        Right("pods of elastic jobs are taken back, if no disruption budget is against it", "", EVICTION, ("create",)),
     ]
     for kind in BUILT_IN:
         found += [

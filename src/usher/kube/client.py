@@ -257,6 +257,20 @@ class Client:
         )
         await self._send("DELETE", resource.path(namespace, name), body, JSON)
 
+    async def evict(
+        self, resource: Resource[Any], name: str, namespace: str, *, uid: str | None = None, dry_run: bool = False
+    ) -> None:
+        """Delete a pod, if no disruption budget stands against it; raises `Disrupts` where one does."""
+        body: dict[str, Any] = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+        }
+        if uid is not None:
+            body["deleteOptions"] = {"preconditions": {"uid": uid}}
+        target = self._changing(resource.path(namespace, name, "eviction"), dry_run=dry_run)
+        await self._send("POST", target, encode(body), JSON)
+
     async def raw(
         self, method: str, path: str, *, body: Any = None, content_type: str = JSON, accept: str | None = None
     ) -> bytes:

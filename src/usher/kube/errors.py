@@ -107,6 +107,10 @@ class Throttled(KubeError):
     retry = Retry.LATER
 
 
+class Disrupts(KubeError):
+    """A pod may not be evicted now: a PodDisruptionBudget stands against it (429, too)."""
+
+
 class ServerError(KubeError):
     """The server failed (5xx). What it had done by then is not known."""
 
@@ -171,6 +175,9 @@ BY_REASON: Mapping[str, type[KubeError]] = {
 }
 """Reasons that say more than the status beside them."""
 
+DISRUPTION_BUDGET = "DisruptionBudget"
+"""The cause by which a 429 is no want of patience."""
+
 _status = msgspec.json.Decoder(_Status)
 TEXT_MAX = 500
 
@@ -185,6 +192,8 @@ def from_answer(status: int, body: bytes, retry_after: str | None = None) -> Kub
     details = said.details or _Details()
     status = status or said.code
     kind = BY_REASON.get(said.reason) or BY_STATUS.get(status) or (ServerError if status >= 500 else BadRequest)
+    if kind is Throttled and any(cause.reason == DISRUPTION_BUDGET for cause in details.causes or ()):
+        kind = Disrupts
     return kind(
         said.message or said.reason or f"the server answered {status}",
         status=status,

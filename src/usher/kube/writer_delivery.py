@@ -24,6 +24,9 @@ OWNER_CONFLICT = "FieldManagerConflict"
 ABSENT: tuple[Any, ...] = (None, "", 0, False, [], {})
 """What the API server may leave out of an object, for saying nothing."""
 
+REMOVES = (Verb.DELETE, Verb.EVICT)
+"""Verbs after which the object is gone, or on its way."""
+
 THE_SERVERS = {"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink"}
 """Metadata that says nothing about what was asked for."""
 
@@ -89,6 +92,9 @@ class Delivery(Generic[T]):
             case Verb.DELETE:
                 await client.delete(*place, uid=write.uid, resource_version=write.guard, propagation=write.propagation)
                 return None
+            case Verb.EVICT:
+                await client.evict(write.resource, write.name, write.namespace or "", uid=write.uid)
+                return None
 
     def _judge(self, error: KubeError) -> Outcome[T] | Again:
         """What the answer to the write itself means."""
@@ -96,7 +102,7 @@ class Delivery(Generic[T]):
             case errors.Undecodable():
                 return Done(None)  # the server did it, and said so in words that are not of the type
             case errors.NotFound() | errors.Gone():
-                return Done(None, found=True) if self.write.verb is Verb.DELETE and self.doubt else Vanished(error)
+                return Done(None, found=True) if self.write.verb in REMOVES and self.doubt else Vanished(error)
             case errors.AlreadyExists():
                 return self._look_because(None, error) if self.doubt else Exists(error)
             case errors.Conflict():
@@ -136,7 +142,7 @@ class Delivery(Generic[T]):
             if write.verb is Verb.CREATE:
                 self._look = False  # it did not happen
                 return Again(None, error)
-            return Done(None, found=True) if write.verb is Verb.DELETE and self.doubt else Vanished(error)
+            return Done(None, found=True) if write.verb in REMOVES and self.doubt else Vanished(error)
         if isinstance(error, errors.Throttled):
             return Again(Cause.THROTTLED, error)
         if isinstance(error, errors.Unauthorized):
@@ -153,8 +159,8 @@ class Delivery(Generic[T]):
         error = self.error
         assert error is not None, "nobody looks without a reason"
         if write.uid is not None and metadata.get("uid") != write.uid:
-            return Done(None, found=True) if write.verb is Verb.DELETE and self.doubt else Vanished(error)
-        if write.verb is Verb.DELETE and self.doubt and metadata.get("deletionTimestamp"):
+            return Done(None, found=True) if write.verb in REMOVES and self.doubt else Vanished(error)
+        if write.verb in REMOVES and self.doubt and metadata.get("deletionTimestamp"):
             return Done(None, found=True)
         if write.verb is not Verb.CREATE and (write.guard is None or metadata.get("resourceVersion") == write.guard):
             return Again(Cause.CONFLICT if isinstance(error, errors.Conflict) else None, error)
@@ -171,7 +177,7 @@ class Delivery(Generic[T]):
 
     def _shown_by(self, seen: dict[str, Any]) -> bool:
         write = self.write
-        if write.verb is Verb.DELETE or (write.verb is Verb.PATCH and write.patch is PatchKind.JSON):
+        if write.verb in REMOVES or (write.verb is Verb.PATCH and write.patch is PatchKind.JSON):
             return False
         sent = msgspec.to_builtins(_plain(write.body))
         sent["metadata"] = {key: value for key, value in (sent.get("metadata") or {}).items() if key not in THE_SERVERS}

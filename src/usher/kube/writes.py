@@ -36,6 +36,8 @@ class Verb(Enum):
     APPLY = "apply"
     REPLACE = "replace"
     DELETE = "delete"
+    EVICT = "evict"
+    """Delete a pod, unless a disruption budget is against it: then it is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)

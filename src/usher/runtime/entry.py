@@ -42,7 +42,7 @@ class Step(Enum):
     RELEASE = "resume the job"
     RESIZE = "bring the job back to what it was granted"
     LET_IN = "open the gate of pods that were granted"
-    TAKE_BACK = "delete pods that must be given back"
+    TAKE_BACK = "evict pods that must be given back"
     GIVE_BACK = "record that it holds less"
     ALLOCATE = "say what may be used"
 

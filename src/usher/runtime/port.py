@@ -100,8 +100,8 @@ class Cluster(Protocol):
 
     async def open_gate(self, namespace: str, pod: str, uid: str, gate: str) -> Outcome[None]: ...
 
-    async def delete_pod(self, namespace: str, pod: str, uid: str, finalizer: str = "") -> Outcome[None]:
-        """Delete a pod, after this finalizer was taken off it."""
+    async def evict_pod(self, namespace: str, pod: str, uid: str, finalizer: str = "") -> Outcome[None]:
+        """Evict a pod, after this finalizer was taken off it; `Rejected`: a disruption budget is against it."""
 
     async def create_queue(self, namespace: str, body: Body) -> Outcome[Queue]: ...
 

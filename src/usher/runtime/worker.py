@@ -352,7 +352,7 @@ class Worker:
             outcome = await cluster.open_gate(namespace, name, pod.uid, GATE)
             if isinstance(outcome, Written):
                 entry.opened.add(pod.uid)
-            else:
+            elif isinstance(outcome, Vanished):
                 entry.pods.pop(pod.uid, None)
             return outcome
         staying = [pod for pod in entry.alive() if not pod.deleting]
@@ -360,10 +360,10 @@ class Worker:
         youngest = max((pod for pod in staying if over.get(pod.pod_set, 0) > 0), key=lambda p: (p.created_ms, p.key))
         pod = youngest
         namespace, _, name = pod.key.partition("/")
-        outcome = await cluster.delete_pod(namespace, name, pod.uid, entry.job.kind.finalizer if entry.job else "")
-        if not isinstance(outcome, Written):
+        outcome = await cluster.evict_pod(namespace, name, pod.uid, entry.job.kind.finalizer if entry.job else "")
+        if isinstance(outcome, Vanished):
             entry.pods.pop(pod.uid, None)
-        elif entry.pods.get(pod.uid) is pod:  # it may be gone already
+        elif isinstance(outcome, Written) and entry.pods.get(pod.uid) is pod:  # it may be gone already
             entry.pods[pod.uid] = replace(pod, deleting=True)
         return outcome
 
