@@ -37,7 +37,7 @@ def test_queue_jobs_shrink_to_what_they_deserve() -> None:
 def test_the_json_schema_is_what_is_promised() -> None:
     run = report(EXAMPLE)
 
-    assert list(run) == ["units", "queues", "quotas", "tenants", "summary"]
+    assert list(run) == ["units", "queues", "quotas", "tenants", "summary", "shares"]
     assert all(set(each) == UNIT for each in run["units"])
     assert all({"name", "deserved", "used", "min", "max"} <= set(each) for each in run["quotas"])
     assert all({"namespace", "name", "waiting", "holding"} <= set(each) for each in run["queues"])

@@ -73,6 +73,7 @@ def _node_view(world: World, node: Node, waiting: int, holding: int) -> QuotaVie
         demand=demand,
         waiting=waiting,
         holding=holding,
+        wants={key: dict(amounts) for key, amounts in node.demand.items()},
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from usher.core.amounts import Amounts, Signature
 from usher.core.model import Grant
 from usher.core.phases import Phase
 
@@ -32,6 +33,8 @@ class QuotaView:
     """Units that wait, here or below."""
     holding: int = 0
     """Units that hold quota, here or below."""
+    wants: Mapping[Signature, Amounts] = field(default_factory=dict)
+    """What the units here (not below) ask for, by the set of resources; `demand` is under `max` and for the policy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from usher.core import events as e
 from usher.core.phases import BACKOFF_CAUSES, Phase
 from usher.core.views import QueueView, QuotaView, UnitView
 from usher.sim import records as r
+from usher.sim.requests import Requests
 from usher.sim.samples import Samples
 from usher.sim.scenario import Answers, Scenario
 
@@ -30,7 +31,7 @@ ROUNDS_MAX: Final = 1_000
 PROGRESS_INSTANTS: Final = 1_000
 BIG: Final = 2_000
 """With more units than this, samples are taken a step apart from the start."""
-_SAMPLES_AHEAD: Final = 200
+_SAMPLES_AHEAD: Final = 500
 
 _HAPPEN, _ARRIVE, _READY, _FINISH, _STOP, _SHRINK, _ANSWER, _LEAVE, _WAKE = range(9)
 """What is planned, in the order in which it goes into the call of its instant."""
@@ -86,6 +87,8 @@ class Simulation:
         self.scenario = scenario
         self.engine = engine
         self.records = r.Records(works)
+        self.requests = Requests(self.records.charge)
+        """What Queues ask for themselves."""
         self.samples = Samples(works[-1].arrives_ms // _SAMPLES_AHEAD if len(works) > BIG else 0)
         self.end_ms = 0
         self.stalled = False
@@ -154,6 +157,7 @@ class Simulation:
                 self._progress(self._moved, now)
         self.end_ms = self._last_ms if until is None else until
         self.records.close(self.end_ms)
+        self.requests.close(self.end_ms)
         self.samples.add(self.end_ms, self.engine.quotas())
 
     def _plan(self, at_ms: int, code: int, index: int = 0, event: e.Event | None = None) -> None:
@@ -197,12 +201,18 @@ class Simulation:
 
     def _settle(self, events: list[e.Event], now: int) -> None:
         """Call the engine until it has no more to say about this instant."""
-        carry_out, handle = self._carry_out, self.engine.handle
+        carry_out, handle, requests = self._carry_out, self.engine.handle, self.requests
         for _ in range(ROUNDS_MAX):
             commands = handle(events, now)
             self._outcomes = events = []
             for command in commands:
-                carry_out[type(command)](command)
+                answers = requests.answer(command, now) if requests else None
+                if answers is None:
+                    carry_out[type(command)](command)
+                else:
+                    events += answers
+            if not events and requests:
+                events += requests.look(self.engine.queues(), now)
             if not events:
                 break
         else:
@@ -215,6 +225,7 @@ class Simulation:
     def _happen(self, index: int) -> e.Event:
         happenings = self.scenario.happenings
         self.records.log(r.HAPPENED, index, self._now)
+        self.requests.happen(happenings[index][1], self._now)
         if index + 1 < len(happenings):
             self._plan(happenings[index + 1][0], _HAPPEN, index + 1)
         return happenings[index][1]

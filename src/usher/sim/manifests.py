@@ -69,8 +69,11 @@ def load(paths: Sequence[str], defaults: Defaults, extra: Scenario | None = None
     happenings, answers = read.happenings(works, extra), read.answers()
     if not any(isinstance(event, CapacityChanged) for _, event in happenings):
         problems.errors.append(capacity.MISSING)
-    if not works and extra is None and not problems.errors:
-        problems.errors.append("nothing to simulate: no Job with a queue or quota label, no QueueUnit, no QueueJob")
+    asks = any(isinstance(event, QueueChanged) and event.queue.request for _, event in happenings)
+    if not works and not asks and extra is None and not problems.errors:
+        problems.errors.append(
+            "nothing to simulate: no Job with a queue or quota label, no QueueUnit, no QueueJob, no Queue with request"
+        )
     problems.stop_if_any()
     notes = [*problems.notes, *(extra.notes if extra else ())]
     return Scenario(

@@ -3,7 +3,8 @@
 Definitions (docs/simulate.md has them for users): a unit *waits* from its arrival, or from when its pods are gone after
 an eviction, until it is admitted. *Utilisation* is what admitted units held over what the nodes offered, both over
 time. A *tenant* is the quota that a unit is charged to. *Fairness* is Jain's index over tenants of the part of their
-units' time that was spent running: 1 if all are served alike, 1/n if one has everything.
+units' time that was spent running: 1 if all are served alike, 1/n if one has everything. How fairly resources were
+shared at each moment is in `sim.fairness`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from usher.core.amounts import Amounts
 from usher.core.durations import format_ms
 from usher.core.events import CapacityChanged
 from usher.core.phases import HOLDING, Phase
 from usher.core.views import QueueView, QuotaView
 from usher.sim import records as r
 from usher.sim.cluster import Simulation
+from usher.sim.fairness import Shares, jain, measure
 
+HOUR_MS: Final = 3_600_000
 EXPLAINED_MAX: Final = 10_000
 """More units than this that have not ended are reported without a message."""
 
@@ -89,6 +93,10 @@ class Summary:
     problems: Sequence[str]
     """Plug-ins that were disabled, and why."""
 
+    @property
+    def evictions_per_hour(self) -> float:
+        return self.evictions * HOUR_MS / self.end_ms if self.end_ms else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -101,6 +109,9 @@ class Outcome:
     tenants: Sequence[TenantRow]
     quotas: Sequence[QuotaView]
     queues: Sequence[QueueView]
+    allocated: Mapping[str, Amounts]
+    """By Queue: what its units use, or what it has of its own request."""
+    shares: Shares
     simulation: Simulation
     states: Mapping[int, tuple[Phase, str, str, str]] = field(repr=False)
     """Of units that have not ended: phase, queue, quota, message."""
@@ -146,13 +157,16 @@ def outcome(simulation: Simulation, share: str, settings: Mapping[str, str]) -> 
     """What a run that is over came to."""
     states = _states(simulation)
     tenants = _tenants(simulation, states)
+    engine, queues = simulation.engine, simulation.engine.queues()
     return Outcome(
         share=share,
         settings=dict(settings),
         summary=_summary(simulation, states, tenants),
         tenants=tenants,
-        quotas=simulation.engine.quotas(),
-        queues=simulation.engine.queues(),
+        quotas=engine.quotas(),
+        queues=[simulation.requests.shown(view, engine.unit) for view in queues],
+        allocated={view.key: view.used for view in queues},
+        shares=measure(simulation.samples, simulation.end_ms),
         simulation=simulation,
         states=states,
     )
@@ -168,12 +182,6 @@ def waits_of(values: Sequence[int]) -> Waits:
         return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
     return Waits(round(sum(ordered) / len(ordered)), at(50), at(95), at(99), ordered[-1])
-
-
-def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index; 1 for nobody and for all alike."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def _states(simulation: Simulation) -> dict[int, tuple[Phase, str, str, str]]:

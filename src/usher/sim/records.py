@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from usher.core.amounts import Amounts
 from usher.core.model import Grant, PodSet
 from usher.core.phases import Cause
 from usher.sim.scenario import Work
@@ -138,6 +139,12 @@ class Records:
         for index, since in enumerate(self.waiting_since):
             if since != NEVER:
                 self.waited[index] += now - since
+
+    def charge(self, quota: str, amounts: Amounts, ms: int) -> None:
+        """A quota was charged with this for so long, for no unit."""
+        used = self.used.setdefault(quota, defaultdict(int))
+        for resource, amount in amounts.items():
+            used[resource] += amount * ms
 
     def lines(self) -> Iterator[Line]:
         """The log in order."""

@@ -51,14 +51,14 @@ class Detail:
 def usage(outcome: Outcome, detail: Detail) -> str:
     """Per resource, what each quota uses, on top of each other, and what the cluster has."""
     samples = outcome.simulation.samples
-    picked, times = _moments(samples, detail)
+    places, times = _moments(samples, detail)
     if len(times) < 2:
         return ""
     names, parts = _ranked(outcome), []
     drawn = names[: svg.COLOURS - 1] if len(names) > svg.COLOURS else names
     for resource in _resources(outcome):
-        layers = [_taken(samples.series(name, resource)[0], picked) for name in drawn]
-        total = _taken(samples.series(ROOT, resource)[0], picked)
+        layers = [_taken(samples.series(name, resource)[0], places) for name in drawn]
+        total = _taken(samples.series(ROOT, resource)[0], places)
         rest = [whole - sum(values) for whole, *values in zip(total, *layers, strict=True)]
         titles, styles = list(drawn), [f"c{place}" for place in range(len(drawn))]
         if any(value > 0 for value in rest):
@@ -69,22 +69,22 @@ def usage(outcome: Outcome, detail: Detail) -> str:
         top = svg.nice_ceiling(_unit(resource, max(limit, *total)))
         frame = svg.Frame(WIDTH, 220, float(outcome.simulation.end_ms) or 1.0, top)
         scaled = [[_unit(resource, value) for value in layer] for layer in layers]
-        body = svg.axes(frame, _clock, _plain) + svg.stacked(frame, times, scaled, titles, styles)
+        body = svg.axes(frame, clock, plain) + svg.stacked(frame, times, scaled, titles, styles)
         if limit:
             offered = _unit(resource, limit)
             body += svg.steps(frame, [0.0], [offered], "line limit", f"offered: {format_amount(resource, int(limit))}")
         parts.append(f"<figure><figcaption>{escape(_titled(resource))}</figcaption>")
         parts.append(svg.chart(frame, body, f"usage of {resource} over time") + "</figure>")
-    legend = [*zip(drawn, (f"c{place}" for place in range(len(drawn))), strict=True)]
+    colours = [*zip(drawn, (f"c{place}" for place in range(len(drawn))), strict=True)]
     if len(names) > len(drawn):
-        legend.append((f"{len(names) - len(drawn)} others", "cx"))
-    return _legend(legend) + "".join(parts) if parts else ""
+        colours.append((f"{len(names) - len(drawn)} others", "cx"))
+    return legend(colours) + "".join(parts) if parts else ""
 
 
 def deserved(outcome: Outcome, detail: Detail) -> str:
     """For each of the largest quotas, used (filled) and deserved (a line), of the resource that matters most to it."""
     samples = outcome.simulation.samples
-    picked, times = _moments(samples, detail)
+    places, times = _moments(samples, detail)
     if len(times) < 2:
         return ""
     names, parts = _ranked(outcome), []
@@ -93,12 +93,12 @@ def deserved(outcome: Outcome, detail: Detail) -> str:
         if not resource:
             continue
         used, due = (
-            [_unit(resource, value) for value in _taken(series, picked)] for series in samples.series(name, resource)
+            [_unit(resource, value) for value in _taken(series, places)] for series in samples.series(name, resource)
         )
         frame = svg.Frame(
             340, 150, float(outcome.simulation.end_ms) or 1.0, svg.nice_ceiling(max(*used, *due)), left=44
         )
-        body = svg.axes(frame, _clock, _plain, y_ticks=2, x_step=svg.time_step(frame.x_max) * 2)
+        body = svg.axes(frame, clock, plain, y_ticks=2, x_step=svg.time_step(frame.x_max) * 2)
         body += svg.steps(frame, times, used, f"area c{place % svg.COLOURS}", f"used by {name}", fill=True)
         body += svg.steps(frame, times, due, "line due", f"deserved by {name}")
         parts.append(f"<figure><figcaption>{escape(name)} <small>{escape(_titled(resource))}</small></figcaption>")
@@ -107,7 +107,7 @@ def deserved(outcome: Outcome, detail: Detail) -> str:
         return ""
     cut = len(names) - detail.panels
     note = f"<p>The {detail.panels} largest of {len(names):,} quotas.</p>" if cut > 0 else ""
-    return _legend([("used", "c0"), ("deserved", "due")]) + f'<div class="grid3">{"".join(parts)}</div>{note}'
+    return legend([("used", "c0"), ("deserved", "due")]) + f'<div class="grid3">{"".join(parts)}</div>{note}'
 
 
 def waits(outcome: Outcome) -> str:
@@ -164,10 +164,10 @@ def timeline(outcome: Outcome, detail: Detail) -> str:
     row_height = 14 if len(chosen) <= 60 else 9
     frame = svg.Frame(WIDTH, svg.TOP + svg.BOTTOM + row_height * len(chosen), float(end), 1.0, left=190)
     rows = [(f"{records.works[i].unit.namespace}/{outcome.unit(i).name}", bars[i]) for i in chosen]
-    body = svg.axes(frame, _clock, lambda _: "", y_ticks=1) + svg.gantt(frame, rows, row_height)
+    body = svg.axes(frame, clock, lambda _: "", y_ticks=1) + svg.gantt(frame, rows, row_height)
     note = f"<p>The {len(chosen):,} of {len(came):,} units that took longest.</p>" if len(chosen) < len(came) else ""
-    legend = [*colour.items(), ("waits", "wait"), ("evicted", "lost")]
-    return _legend(legend) + "<figure>" + svg.chart(frame, body, "timeline of units") + f"</figure>{note}"
+    colours = [*colour.items(), ("waits", "wait"), ("evicted", "lost")]
+    return legend(colours) + "<figure>" + svg.chart(frame, body, "timeline of units") + f"</figure>{note}"
 
 
 def _wait_bar(start: int, end: int) -> svg.Bar:
@@ -212,11 +212,12 @@ def _dominant(outcome: Outcome, name: str) -> str:
 
 def _moments(samples: Samples, detail: Detail) -> tuple[list[int], list[float]]:
     """Which samples are drawn, and when they were taken."""
-    picked = _picked(len(samples.times), detail.points)
-    return picked, [float(samples.times[i]) for i in picked]
+    places = picked(len(samples.times), detail.points)
+    return places, [float(samples.times[i]) for i in places]
 
 
-def _picked(count: int, most: int) -> list[int]:
+def picked(count: int, most: int) -> list[int]:
+    """Places of at most so many, evenly, the first and the last among them."""
     if count <= most:
         return list(range(count))
     return sorted({place * (count - 1) // (most - 1) for place in range(most)})
@@ -238,14 +239,17 @@ def _titled(resource: str) -> str:
     return names.get(resource, resource)
 
 
-def _legend(items: Sequence[tuple[str, str]]) -> str:
+def legend(items: Sequence[tuple[str, str]]) -> str:
+    """Names and the classes that colour them."""
     cells = "".join(f'<span><i class="{css}"></i>{escape(name)}</span>' for name, css in items)
     return f'<div class="legend">{cells}</div>'
 
 
-def _clock(value: float) -> str:
+def clock(value: float) -> str:
+    """A time at an axis."""
     return format_ms(int(value))
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
+    """A number at an axis."""
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"

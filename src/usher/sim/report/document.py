@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from usher.core.amounts import format_amounts
+from usher.core.amounts import Amounts, format_amounts
 from usher.core.views import QueueView, QuotaView
+from usher.sim.fairness import Shares, TenantShares
 from usher.sim.outcome import Outcome, Summary, TenantRow, UnitRow, Waits
 
 
@@ -32,12 +33,13 @@ def _run(outcome: Outcome, lead: str) -> Iterator[str]:
     yield f'{{\n{lead}"units": '
     yield from _list(unit_of(row) for row in outcome.units())
     yield ',\n"queues": '
-    yield from _list(queue_of(view) for view in outcome.queues)
+    yield from _list(queue_of(view, outcome.allocated[view.key]) for view in outcome.queues)
     yield ',\n"quotas": '
     yield from _list(quota_of(view) for view in outcome.quotas)
     yield ',\n"tenants": '
-    yield from _list(tenant_of(row) for row in outcome.tenants)
-    yield f',\n"summary": {json.dumps(summary_of(outcome.summary, outcome.share))}\n}}'
+    yield from _list(tenant_of(row, outcome.shares.tenants.get(row.name)) for row in outcome.tenants)
+    yield f',\n"summary": {json.dumps(summary_of(outcome.summary, outcome.share, outcome.shares))}'
+    yield f',\n"shares": {json.dumps(shares_of(outcome.shares))}\n}}'
 
 
 def _list(items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -64,7 +66,7 @@ def unit_of(row: UnitRow) -> dict[str, Any]:
     }
 
 
-def queue_of(view: QueueView) -> dict[str, Any]:
+def queue_of(view: QueueView, allocated: Amounts) -> dict[str, Any]:
     namespace, _, name = view.key.rpartition("/")
     return {
         "namespace": namespace,
@@ -76,6 +78,7 @@ def queue_of(view: QueueView) -> dict[str, Any]:
         "used": format_amounts(view.used),
         "preempting": format_amounts(view.preempting),
         "message": view.problem,
+        "allocated": format_amounts(allocated),
     }
 
 
@@ -95,7 +98,7 @@ def quota_of(view: QuotaView) -> dict[str, Any]:
     }
 
 
-def tenant_of(row: TenantRow) -> dict[str, Any]:
+def tenant_of(row: TenantRow, shares: TenantShares | None) -> dict[str, Any]:
     return {
         "name": row.name,
         "units": row.units,
@@ -104,10 +107,19 @@ def tenant_of(row: TenantRow) -> dict[str, Any]:
         "wait_s": _waits(row.waits),
         "service": round(row.service, 4),
         "used_mean": format_amounts({resource: round(mean) for resource, mean in row.used.items()}),
+        "dominant_share": None
+        if shares is None
+        else {
+            "mean": round(shares.used, 4),
+            "exact": round(shares.exact, 4),
+            "below": round(shares.below, 4),
+            "above": round(shares.above, 4),
+            "asking_s": seconds(shares.ms),
+        },
     }
 
 
-def summary_of(summary: Summary, share: str) -> dict[str, Any]:
+def summary_of(summary: Summary, share: str, shares: Shares) -> dict[str, Any]:
     return {
         "share": share,
         "units": summary.units,
@@ -127,12 +139,38 @@ def summary_of(summary: Summary, share: str) -> dict[str, Any]:
         "fairness": round(summary.fairness, 4),
         "stalled": summary.stalled,
         "problems": list(summary.problems),
+        "evictions_per_hour": round(summary.evictions_per_hour, 4),
+        "jain": _rounded(shares.jain),
+        "jain_exact": _rounded(shares.jain_exact),
+        "drf_gap": _rounded(shares.gap),
+    }
+
+
+def shares_of(shares: Shares) -> dict[str, Any]:
+    """Dominant shares over time: columns, each value holds until the next moment; null: no demand."""
+    moments = shares.moments
+
+    def column(name: str, field: str) -> list[float | None]:
+        found = (each.shares.get(name) for each in moments)
+        return [None if share is None else round(getattr(share, field), 4) for share in found]
+
+    return {
+        "at_s": [seconds(each.at_ms) for each in moments],
+        "jain": [_rounded(each.jain) for each in moments],
+        "jain_exact": [_rounded(each.jain_exact) for each in moments],
+        "tenants": [
+            {"name": name, "share": column(name, "used"), "exact": column(name, "exact")} for name in shares.tenants
+        ],
     }
 
 
 def seconds(ms: int) -> int | float:
     """Seconds, whole where they are."""
     return ms / 1000 if ms % 1000 else ms // 1000
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def _waits(waits: Waits) -> dict[str, Any]:

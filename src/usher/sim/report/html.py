@@ -1,4 +1,5 @@
-"""Runs as one HTML page that needs nothing else: numbers, usage against deserved, waits, a timeline, tables.
+"""Runs as one HTML page that needs nothing else: numbers, usage against deserved, shares against exact DRF, waits, a
+timeline, tables.
 
 Big runs are thinned out (fewer moments, the units that took longest, the largest quotas), so that the page stays below
 2 MB; it says where. Called by the command line.
@@ -15,8 +16,8 @@ from usher.core.amounts import Amounts, format_amounts
 from usher.core.durations import format_ms
 from usher.core.model import ROOT
 from usher.sim.outcome import Outcome
-from usher.sim.report import charts
-from usher.sim.report.text import means
+from usher.sim.report import charts, sharecharts
+from usher.sim.report.text import means, shares_cell, shares_metrics
 
 ROWS_MAX: Final = 40
 MESSAGES_MAX: Final = 40
@@ -44,6 +45,9 @@ def _run(outcome: Outcome, detail: charts.Detail, titled: bool) -> str:
     parts.append(_tiles(outcome))
     parts.append(_section("Usage by quota", charts.usage(outcome, detail)))
     parts.append(_section("Used against deserved", charts.deserved(outcome, detail)))
+    parts.append(_section("Dominant shares against exact DRF", sharecharts.shares(outcome, detail)))
+    parts.append(_section("Jain's index of the dominant shares", sharecharts.index(outcome, detail)))
+    parts.append(_section("Evictions per hour", sharecharts.evictions(outcome)))
     parts.append(_section("Waiting times", charts.waits(outcome)))
     parts.append(_section("Timeline of units", charts.timeline(outcome, detail)))
     parts.append(_section("Tenants", _tenants(outcome)))
@@ -63,11 +67,16 @@ def _tiles(outcome: Outcome) -> str:
         ("finished", f"{summary.finished:,}"),
         ("waiting", f"{summary.waiting:,}"),
         ("evictions", f"{summary.evictions:,}"),
+        ("evictions per hour", f"{summary.evictions_per_hour:.2f}"),
         ("makespan", format_ms(summary.makespan_ms)),
         ("wait p50", format_ms(summary.waits.p50)),
         ("wait p95", format_ms(summary.waits.p95)),
         ("fairness", f"{summary.fairness:.3f}"),
     ]
+    shares = outcome.shares
+    if shares.jain is not None and shares.jain_exact is not None:
+        tiles += [("Jain of shares", f"{shares.jain:.3f}"), ("Jain of exact DRF", f"{shares.jain_exact:.3f}")]
+    tiles += [("off exact DRF", f"{shares.gap:.1%}")] if shares.gap is not None else []
     tiles += [(f"{name} used", f"{part:.1%}") for name, part in list(summary.utilisation.items())[:4]]
     cells = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in tiles)
     note = "<p>Stopped: nothing but retries was left to happen.</p>" if summary.stalled else ""
@@ -97,11 +106,23 @@ def _tenants(outcome: Outcome) -> str:
             format_ms(row.waits.p50),
             format_ms(row.waits.p95),
             f"{row.service:.0%}",
+            shares_cell(outcome, row.name),
             means(row.used),
         ]
         for row in ordered[:ROWS_MAX]
     ]
-    head = ["tenant", "units", "finished", "evictions", "wait mean", "p50", "p95", "served", "used (mean)"]
+    head = [
+        "tenant",
+        "units",
+        "finished",
+        "evictions",
+        "wait mean",
+        "p50",
+        "p95",
+        "served",
+        "share / exact",
+        "used (mean)",
+    ]
     return table(head, rows, len(ordered) - ROWS_MAX, "tenants")
 
 
@@ -148,8 +169,13 @@ def _comparison(outcomes: Sequence[Outcome]) -> str:
             for resource in sorted({name for each in summaries for name in each.utilisation})
         ),
         ["fairness", *(f"{each.fairness:.3f}" for each in summaries)],
+        *([name, *values] for name, values in shares_metrics(outcomes)),
     ]
-    return _section("Comparison", table(["", *(outcome.label for outcome in outcomes)], rows))
+    names = sorted({name for outcome in outcomes for name in outcome.shares.tenants})
+    shares = [[name, *(shares_cell(outcome, name) for outcome in outcomes)] for name in names[:ROWS_MAX]]
+    head = [outcome.label for outcome in outcomes]
+    beside = table(["dominant share / exact DRF", *head], shares, len(names) - ROWS_MAX, "tenants")
+    return _section("Comparison", table(["", *head], rows) + beside)
 
 
 def _amounts(amounts: Amounts) -> str:

@@ -89,9 +89,18 @@ def axes(frame: Frame, x_text: Formatter, y_text: Formatter, y_ticks: int = 4, x
     return "".join(parts)
 
 
-def steps(frame: Frame, xs: Sequence[float], ys: Sequence[float], css: str, title: str, fill: bool = False) -> str:
-    """A value that holds until the next one; the last holds to the end of the axis."""
-    return f'<path class="{css}" d="{_steps_path(frame, xs, ys, fill)}"><title>{escape(title)}</title></path>'
+def steps(
+    frame: Frame,
+    xs: Sequence[float],
+    ys: Sequence[float],
+    css: str,
+    title: str,
+    fill: bool = False,
+    end: float | None = None,
+) -> str:
+    """A value that holds until the next one; the last holds to `end`, or to the end of the axis."""
+    path = _steps_path(frame, xs, ys, fill, frame.x_max if end is None else end)
+    return f'<path class="{css}" d="{path}"><title>{escape(title)}</title></path>'
 
 
 def stacked(
@@ -102,8 +111,8 @@ def stacked(
     floor: list[float] = [0.0] * len(xs)
     for layer, title, style in zip(layers, titles, css, strict=True):
         ceiling = [low + value for low, value in zip(floor, layer, strict=True)]
-        upper = _steps_points(frame, xs, ceiling)
-        lower = _steps_points(frame, xs, floor)
+        upper = _steps_points(frame, xs, ceiling, frame.x_max)
+        lower = _steps_points(frame, xs, floor, frame.x_max)
         path = "M" + "L".join(upper) + "L" + "L".join(reversed(lower)) + "Z"
         parts.append(f'<path class="area {style}" d="{path}"><title>{escape(title)}</title></path>')
         floor = ceiling
@@ -154,7 +163,7 @@ def chart(frame: Frame, body: str, label: str) -> str:
     return f'<svg viewBox="0 0 {frame.width} {frame.height}" role="img" aria-label="{said}">{body}</svg>'
 
 
-def _steps_points(frame: Frame, xs: Sequence[float], ys: Sequence[float]) -> list[str]:
+def _steps_points(frame: Frame, xs: Sequence[float], ys: Sequence[float], end: float) -> list[str]:
     points: list[str] = []
     last = ""
     for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
@@ -166,12 +175,12 @@ def _steps_points(frame: Frame, xs: Sequence[float], ys: Sequence[float]) -> lis
         points.append(f"{x_text} {y_text}")
         last = y_text
     if last:
-        points.append(f"{number(frame.x(frame.x_max))} {last}")
+        points.append(f"{number(frame.x(end))} {last}")
     return points
 
 
-def _steps_path(frame: Frame, xs: Sequence[float], ys: Sequence[float], fill: bool) -> str:
-    points = _steps_points(frame, xs, ys)
+def _steps_path(frame: Frame, xs: Sequence[float], ys: Sequence[float], fill: bool, end: float) -> str:
+    points = _steps_points(frame, xs, ys, end)
     if not points:
         return ""
     path = "M" + "L".join(points)

@@ -15,6 +15,7 @@ from usher.core.amounts import Amounts, format_amount
 from usher.core.durations import format_ms
 from usher.core.model import ROOT
 from usher.sim import records as r
+from usher.sim.fairness import Shares
 from usher.sim.outcome import Outcome, UnitRow, Waits
 
 ROWS_MAX: Final = 30
@@ -104,6 +105,8 @@ def _headline(outcome: Outcome) -> list[str]:
         ["  wait", _waits(summary.waits)],
         ["  used", used or "-"],
         ["  fairness", f"{summary.fairness:.3f}"],
+        ["  shares", shares_line(outcome.shares)],
+        ["  evictions", f"{summary.evictions_per_hour:.2f} per hour"],
         ["  makespan", format_ms(summary.makespan_ms) if summary.finished else "-"],
     ]
     return lines + table(rows)
@@ -114,6 +117,22 @@ def _waits(waits: Waits) -> str:
         f"mean {format_ms(waits.mean)}, p50 {format_ms(waits.p50)}, p95 {format_ms(waits.p95)}, "
         f"p99 {format_ms(waits.p99)}, max {format_ms(waits.max)}"
     )
+
+
+def shares_line(shares: Shares) -> str:
+    """How near the dominant shares were to exact DRF, on one line."""
+    if shares.gap is None:
+        return "-"
+    index = "" if shares.jain is None else f"Jain {shares.jain:.3f} (exact DRF {_index(shares.jain_exact)}), "
+    return f"{index}{shares.gap:.1%} of the cluster off exact DRF"
+
+
+def _index(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _part(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _quotas(outcome: Outcome) -> list[str]:
@@ -131,18 +150,20 @@ def _quotas(outcome: Outcome) -> list[str]:
 def _queues(outcome: Outcome) -> list[str]:
     if not outcome.queues:
         return []
-    rows = [["QUEUE", "POLICY", "WAITING", "HOLDING", "USED"]]
+    rows = [["QUEUE", "POLICY", "WAITING", "HOLDING", "ALLOCATED"]]
     for view in outcome.queues[:ROWS_MAX]:
         name = view.key + (f"  ({view.problem})" if view.problem else "")
-        rows.append([name, view.policy, f"{view.waiting:,}", f"{view.holding:,}", shown(view.used)])
+        allocated = shown(outcome.allocated[view.key])
+        rows.append([name, view.policy, f"{view.waiting:,}", f"{view.holding:,}", allocated])
     return table(rows, frozenset({2, 3})) + _more(len(outcome.queues) - ROWS_MAX, "queues")
 
 
 def _tenants(outcome: Outcome) -> list[str]:
-    rows = [["TENANT", "UNITS", "FINISHED", "EVICTIONS", "WAIT MEAN", "P50", "P95", "SERVED", "USED (MEAN)"]]
+    head = ["TENANT", "UNITS", "FINISHED", "EVICTIONS", "WAIT MEAN", "P50", "P95", "SERVED", "SHARE", "EXACT"]
+    rows = [[*head, "USED (MEAN)"]]
     for row in sorted(outcome.tenants, key=lambda each: -each.units)[:ROWS_MAX]:
         waits = (row.waits.mean, row.waits.p50, row.waits.p95)
-        used = means(row.used)
+        shares = outcome.shares.tenants.get(row.name)
         rows.append(
             [
                 row.name or "(none)",
@@ -151,12 +172,14 @@ def _tenants(outcome: Outcome) -> list[str]:
                 f"{row.evictions:,}",
                 *(format_ms(wait) for wait in waits),
                 f"{row.service:.0%}",
-                used,
+                _part(shares.used if shares else None),
+                _part(shares.exact if shares else None),
+                means(row.used),
             ]
         )
     if len(rows) == 1:
         return []
-    return table(rows, frozenset(range(1, 8))) + _more(len(outcome.tenants) - ROWS_MAX, "tenants")
+    return table(rows, frozenset(range(1, 10))) + _more(len(outcome.tenants) - ROWS_MAX, "tenants")
 
 
 def _waiting(outcome: Outcome) -> list[str]:
@@ -228,7 +251,9 @@ def _compared(outcomes: Sequence[Outcome]) -> list[list[str]]:
         [f"  {name or '(none)'}", *(_tenant_cell(outcome, name) for outcome in outcomes)] for name in by_size[:ROWS_MAX]
     ]
     cut = _more(len(by_size) - ROWS_MAX, "tenants")
-    return [table(rows, right), table(tenants, right) + cut, _deserved(outcomes)]
+    shares = [["DOMINANT SHARE / EXACT DRF", *(outcome.label for outcome in outcomes)]]
+    shares += [[f"  {name}", *(shares_cell(outcome, name) for outcome in outcomes)] for name in by_size[:ROWS_MAX]]
+    return [table(rows, right), table(tenants, right) + cut, table(shares, right) + cut, _deserved(outcomes)]
 
 
 def _metrics(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
@@ -244,6 +269,22 @@ def _metrics(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
     for resource in sorted({resource for each in summaries for resource in each.utilisation}):
         yield f"used {resource}", [f"{each.utilisation.get(resource, 0):.1%}" for each in summaries]
     yield "fairness", [f"{each.fairness:.3f}" for each in summaries]
+    yield from shares_metrics(outcomes)
+
+
+def shares_metrics(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
+    """What comparisons say of shares."""
+    shares = [outcome.shares for outcome in outcomes]
+    yield "evictions per hour", [f"{outcome.summary.evictions_per_hour:.2f}" for outcome in outcomes]
+    yield "Jain of shares", [_index(each.jain) for each in shares]
+    yield "Jain of exact DRF", [_index(each.jain_exact) for each in shares]
+    yield "off exact DRF", [_part(each.gap) for each in shares]
+
+
+def shares_cell(outcome: Outcome, name: str) -> str:
+    """A tenant's dominant share beside the exact one, both over the time in which it had demand."""
+    shares = outcome.shares.tenants.get(name)
+    return f"{_part(shares.used)} / {_part(shares.exact)}" if shares else "-"
 
 
 def _tenant_cell(outcome: Outcome, name: str) -> str:
