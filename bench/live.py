@@ -3,7 +3,8 @@
 Two things take turns on one control plane: the manager as a process of its own, and a bare loop that makes the same
 writes for each job (create the unit, say that it may start, resume the job, say that it runs) without deciding
 anything. Each creates the same jobs and is timed from the first creation to the last resume. Writes are counted by the
-API server itself. Then jobs that must wait are added, and the manager's memory is read. Run by `make bench`.
+API server itself. A round begins when nothing is written any more: what the one before left to do is not its work.
+Then jobs that must wait are added, and the manager's memory is read. Run by `make bench`.
 """
 
 import argparse
@@ -36,6 +37,7 @@ UNITS = untyped("scheduling.x-k8s.io", "v1alpha1", "queueunits", "QueueUnit", na
 LEASES = untyped("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 NAMESPACES = untyped("", "v1", "namespaces", "Namespace", namespaced=False)
 IN_FLIGHT = 16
+QUIET_S = 3.0
 TICKS = os.sysconf("SC_CLK_TCK")
 WRITES = re.compile(r"apiserver_request_total\{([^}]*)\} ([0-9.e+]+)")
 
@@ -137,17 +139,26 @@ class Bench:
 
     async def writes(self) -> Counter[str]:
         """What the API server has counted of changes to our units and to jobs, but not to jobs' statuses."""
+        counted = await self._counted(("queueunits", "queues", "events", "jobs"))
+        del counted["PUT jobs/status"], counted["PATCH jobs/status"]
+        return counted
+
+    async def _counted(self, resources: tuple[str, ...]) -> Counter[str]:
         text = (await self.client.raw("GET", "/metrics", accept="text/plain")).decode()
         counted: Counter[str] = Counter()
         for labels, value in WRITES.findall(text):
             known = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            mine = known["resource"] in ("queueunits", "queues", "events") or (
-                known["resource"] == "jobs" and known["subresource"] == ""
-            )
-            if mine and known["verb"] in ("POST", "PATCH", "PUT", "APPLY", "DELETE"):
+            if known["resource"] in resources and known["verb"] in ("POST", "PATCH", "PUT", "APPLY", "DELETE"):
                 sub = f"/{known['subresource']}" if known["subresource"] else ""
                 counted[f"{known['verb']} {known['resource']}{sub}"] += int(float(value))
         return counted
+
+    async def quiet(self) -> None:
+        """Wait until nobody has written anything for a while."""
+        before: Counter[str] = Counter()
+        while before != (now := await self._counted(("queueunits", "queues", "events", "jobs", "pods"))):
+            before = now
+            await asyncio.sleep(QUIET_S)
 
     async def managed(self, manager: Manager, count: int) -> dict[str, float]:
         """The manager, from the first creation to the last resume."""
@@ -231,7 +242,9 @@ class Bench:
         waiting = asyncio.ensure_future(self.resumed(namespace, count))
         following = asyncio.ensure_future(follow())
         await self.create(namespace, count, "1m", "1h")
-        await waiting
+        await asyncio.wait({waiting, following}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            await following  # it failed
         seconds = time.perf_counter() - began
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -250,8 +263,10 @@ async def run(count: int, rounds: int, waiting: list[int]) -> dict[str, Any]:
             bare: list[dict[str, float]] = []
             writes = await _whole_life(bench, plane, count)  # while nothing else is there whose reports would count
             for number in range(rounds):
+                await bench.quiet()
                 bare.append(await bench.bare(count))
                 manager = await Manager.start(plane.kubeconfig, plane.layout.log("manager"))
+                await bench.quiet()
                 managed.append(await bench.managed(manager, count))
                 await manager.stop()
                 rates = f"bare {bare[-1]['jobs_per_s']:.1f}/s, usher {managed[-1]['jobs_per_s']:.1f}/s"
