@@ -89,7 +89,9 @@ class Simulation:
         self.records = r.Records(works)
         self.requests = Requests(self.records.charge)
         """What Queues ask for themselves."""
-        self.samples = Samples(works[-1].arrives_ms // _SAMPLES_AHEAD if len(works) > BIG else 0)
+        span_ms = works[-1].arrives_ms if works else 0
+        span_ms = span_ms if limits.until_ms is None else min(span_ms, limits.until_ms)
+        self.samples = Samples(span_ms // _SAMPLES_AHEAD if len(works) > BIG else 0)
         self.end_ms = 0
         self.stalled = False
         """Whether it was stopped because only retries went on."""

@@ -45,7 +45,7 @@ class Detail:
     @classmethod
     def of(cls, runs: int) -> Detail:
         """Less of each run when there are several on the page."""
-        return cls(points=max(100, 400 // runs), rows=max(40, 140 // runs), panels=max(4, 12 // runs))
+        return cls(points=max(200, 400 // runs), rows=max(40, 140 // runs), panels=max(8, 12 // runs))
 
 
 def usage(outcome: Outcome, detail: Detail) -> str:
