@@ -1,6 +1,6 @@
 """A week of tenants coming and going, in virtual time: how near each share policy comes to exact DRF.
 
-Usage: python bench/week.py [--seed 1] [--json FILE] [--html FILE]
+Usage: python bench/week.py [--seeds 1 2 3] [--json FILE] [--html FILE]
 
 The week is examples/simulate/week.py. It is run under drf, koordinator, proportion and none; then under drf without
 room kept for units that were overtaken (reserveAfter=0s), and under drf with the same work in pieces of one CPU or one
@@ -21,7 +21,6 @@ from typing import Any
 
 from provenance import ROOT, provenance, write
 
-from usher.core.model import Settings
 from usher.sim import records as r
 from usher.sim.cluster import Limits
 from usher.sim.manifests import Defaults, load
@@ -117,21 +116,22 @@ def shown(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Run them all, print them beside each other, and record them if told where."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="weeks; the page is of the first")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--html", type=Path, help="the four policies as a page")
     options = parser.parse_args()
     origin, week = provenance(), example()
-    weeks = {small: scenario(week, options.seed, small) for small in (False, True)}
     rows, outcomes = [], []
-    for share, text, small in RUNS:
-        settings: list[tuple[dict[str, str], Settings]] = settings_of([text] if text else [])
-        began = time.process_time()
-        outcome = run_all(weeks[small], [share], settings, UNTIL)[0]
-        rows.append(row(outcome, small, time.process_time() - began))
-        outcomes += [outcome] if options.html and not text and not small else []
-        print(f"{share} {text}: {rows[-1]['seconds']} s", flush=True)
-    print(shown(rows))
+    for seed in options.seeds:
+        weeks = {small: scenario(week, seed, small) for small in (False, True)}
+        here = []
+        for share, text, small in RUNS:
+            began = time.process_time()
+            outcome = run_all(weeks[small], [share], settings_of([text] if text else []), UNTIL)[0]
+            here.append({"seed": seed, **row(outcome, small, time.process_time() - began)})
+            outcomes += [outcome] if options.html and seed == options.seeds[0] and not text and not small else []
+        print(f"week {seed}\n{shown(here)}", flush=True)
+        rows += here
     if options.html:
         options.html.write_text(html.render(outcomes), encoding="utf-8")
     if options.json:
@@ -140,7 +140,6 @@ def main() -> None:
             "how": "examples/simulate/week.py through usher.sim; numbers as `usher simulate -o json` has them "
             "(docs/simulate.md); lost_to_evictions is dominant share × time of what evictions interrupted",
             "provenance": origin,
-            "seed": options.seed,
             "rows": rows,
         }
         print(f"recorded in {write(options.json, result)}")
