@@ -15,8 +15,9 @@ from served import engine, watched
 
 from usher.core.invariants import violations
 from usher.server.asked import Asked
+from usher.server.listening import CannotListenError
 from usher.server.metrics import gatherer
-from usher.server.server import CannotListenError, Server
+from usher.server.server import Server
 
 
 def well() -> str:

@@ -21,6 +21,7 @@ from doorworld import TERMS, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from usher.server.listening import CannotListenError
 from usher.webhooks import certificates
 from usher.webhooks.certificates import Bundle, Due, Lifetimes
 from usher.webhooks.review import Allowed, Asked, BadReviewError, Refused, Verdict, answer, read
@@ -302,3 +303,11 @@ async def test_reviews_that_were_damaged_on_the_way_are_answered_by_the_server()
             statuses.add((await asking.post(chance.choice(["/mutate", "/validate"]), bytes(body)))[0])
         assert (await asking.ask("/mutate", review()))["response"]["allowed"] is True
     assert statuses == {200, 400}
+
+
+async def test_an_address_that_is_taken_is_an_error_for_people() -> None:
+    async with serving() as (_, _, first):
+        second = ReviewServer(RULES, certificates.context(), "127.0.0.1", first.port)
+        with pytest.raises(CannotListenError, match=f"cannot listen for reviews on https://127.0.0.1:{first.port}: "):
+            await second.start()
+        assert not second.listening

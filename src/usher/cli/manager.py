@@ -23,7 +23,7 @@ from usher.kube import kubeconfig
 from usher.kube.errors import ConfigError
 from usher.policies.registry import PluginError
 from usher.runtime.dryrun import Intent
-from usher.server.server import CannotListenError
+from usher.server.listening import CannotListenError
 from usher.settings.loader import SettingsError, load_file
 from usher.settings.loader import shown as as_yaml
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from types import TracebackType
-from typing import Final
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
@@ -20,59 +18,18 @@ from prometheus_client.metrics_core import Metric
 
 from usher.server.asked import Asked
 from usher.server.health import Health
+from usher.server.listening import Listener
 from usher.server.metrics import Collected
-
-STOP_SECONDS: Final = 2.0
-"""How long requests that are under way may take when the server stops."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class CannotListenError(OSError):
-    """The address cannot be listened on; the message says which and why."""
-
-
-class Server:
+class Server(Listener):
     """Listens from `start` to `stop`; `async with` does both."""
 
     def __init__(self, asked: Asked, address: str, port: int) -> None:
+        super().__init__(address, port)
         self._asked = asked
-        self._address = address
-        self.port = port
-        """The real one once it listens, also where 0 was asked for."""
-        self._runner: web.AppRunner | None = None
-
-    @property
-    def url(self) -> str:
-        host = f"[{self._address}]" if ":" in self._address else self._address
-        return f"http://{host}:{self.port}"
-
-    async def start(self) -> None:
-        """Listen; raises CannotListenError."""
-        runner = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._address, self.port).start()
-        except OSError as error:
-            await runner.cleanup()
-            raise CannotListenError(f"cannot listen on {self.url}: {error.strerror or error}") from error
-        self._runner = runner
-        self.port = runner.addresses[0][1]
-
-    async def stop(self) -> None:
-        """Stop listening, let requests end, close what is left."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
-
-    async def __aenter__(self) -> Server:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[_plain])

@@ -13,11 +13,11 @@ import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Final, Protocol
 
 from aiohttp import web
 
+from usher.server.listening import Listener
 from usher.webhooks.configurations import IN_MANAGED, MUTATE, VALIDATE
 from usher.webhooks.review import Asked, BadReviewError, Verdict, answer, read
 
@@ -25,8 +25,6 @@ log = logging.getLogger("usher.webhooks")
 
 BODY_MAX: Final = 16 * 1024 * 1024
 """A review holds an object twice, and the API server takes objects of up to three megabytes."""
-STOP_SECONDS: Final = 3.0
-"""How long requests that are under way may take when the server stops."""
 JSON: Final = "application/json"
 
 Heard = Callable[[str, Asked, Verdict, float], None]
@@ -42,58 +40,24 @@ class Decides(Protocol):
     def validate(self, asked: Asked) -> Verdict: ...
 
 
-class CannotListenError(OSError):
-    """The address cannot be listened on; the message says which and why."""
-
-
-class ReviewServer:
+class ReviewServer(Listener):
     """Listens from `start` to `stop`; `async with` does both."""
+
+    what = " for reviews"
 
     def __init__(
         self, rules: Decides, context: ssl.SSLContext, address: str, port: int, heard: Heard | None = None
     ) -> None:
+        super().__init__(address, port, context)
         self._rules = rules
-        self._context = context
-        self._address = address
         self._heard = heard
-        self._runner: web.AppRunner | None = None
-        self.port = port
-        """The real one once it listens, also where 0 was asked for."""
 
-    @property
-    def listening(self) -> bool:
-        return self._runner is not None
-
-    async def start(self) -> None:
-        """Listen; raises CannotListenError."""
+    def _app(self) -> web.Application:
         app = web.Application(client_max_size=BODY_MAX)
         for path, decide in ((MUTATE, self._rules.mutate), (VALIDATE, self._rules.validate)):
             app.router.add_post(path, self._handler(path, decide, managed=False))
             app.router.add_post(f"{path}{IN_MANAGED}", self._handler(path, decide, managed=True))
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._address, self.port, ssl_context=self._context).start()
-        except OSError as error:
-            await runner.cleanup()
-            where = f"{self._address}:{self.port}"
-            raise CannotListenError(f"cannot listen for reviews on {where}: {error.strerror or error}") from error
-        self._runner = runner
-        self.port = runner.addresses[0][1]
-
-    async def stop(self) -> None:
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
-
-    async def __aenter__(self) -> ReviewServer:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
+        return app
 
     def _handler(self, path: str, decide: Callable[[Asked], Verdict], *, managed: bool) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
