@@ -1,16 +1,19 @@
-"""The transport of commands, against servers that answer in every way a server may."""
+"""The transports of commands, with an event loop and without, against servers that answer in every way they may."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from usher.devcluster.clusters import Cluster
 from usher.kube import Client, kubeconfig, untyped
+from usher.kube.blocking import BlockingTransport, drive
+from usher.kube.carrying import Answer
 from usher.kube.config import Config
 from usher.kube.errors import ConnectionLost, Timeout
 from usher.kube.plain import PlainTransport, for_commands
@@ -57,12 +60,25 @@ class Served:
             writer.close()
 
 
+class Threaded(BlockingTransport):
+    """The transport without a loop, where the server needs the loop that the test runs in."""
+
+    async def request(self, *asked: Any) -> Answer:
+        return await asyncio.to_thread(lambda: drive(BlockingTransport.request(self, *asked)))
+
+
+Kind = type[PlainTransport] | type[Threaded]
+either = pytest.mark.parametrize("kind", [PlainTransport, Threaded])
+
+
 @asynccontextmanager
-async def serving(*answers: bytes | None, closes: bool = False) -> AsyncIterator[tuple[Served, PlainTransport]]:
+async def serving(
+    kind: Kind, *answers: bytes | None, closes: bool = False
+) -> AsyncIterator[tuple[Served, PlainTransport | Threaded]]:
     served = Served(list(answers), closes)
     server = await asyncio.start_server(served.talk, "127.0.0.1", 0)
     served.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    transport = PlainTransport(served.url)
+    transport = kind(served.url)
     try:
         yield served, transport
     finally:
@@ -83,10 +99,11 @@ BODIES: dict[str, tuple[bytes, bytes]] = {
 }
 
 
+@either
 @pytest.mark.parametrize("given", BODIES)
-async def test_a_body_ends_where_its_answer_says(given: str) -> None:
+async def test_a_body_ends_where_its_answer_says(kind: Kind, given: str) -> None:
     answer, want = BODIES[given]
-    async with serving(answer) as (served, transport):
+    async with serving(kind, answer) as (served, transport):
         got = await transport.request("POST", "/a?b=c", [("X", "y")], None, b"{}", 5)
 
         assert got.body == want
@@ -96,22 +113,24 @@ async def test_a_body_ends_where_its_answer_says(given: str) -> None:
         assert body == b"{}"
 
 
-async def test_a_connection_is_kept_for_the_next_request() -> None:
+@either
+async def test_a_connection_is_kept_for_the_next_request(kind: Kind) -> None:
     answer = OK + b"Content-Length: 1\r\n\r\nx"
-    async with serving(answer, answer) as (served, transport):
+    async with serving(kind, answer, answer) as (served, transport):
         await transport.request("GET", "/", [], None, None, 5)
         await transport.request("GET", "/", [], None, None, 5)
 
         assert (served.connections, len(served.requests)) == (1, 2)
 
 
-async def test_a_kept_connection_that_was_closed_is_replaced_for_a_get_and_only_for_that() -> None:
+@either
+async def test_a_kept_connection_that_was_closed_is_replaced_for_a_get_and_only_for_that(kind: Kind) -> None:
     answer = OK + b"Content-Length: 1\r\n\r\nx"
-    async with serving(answer, None, answer) as (served, transport):
+    async with serving(kind, answer, None, answer) as (served, transport):
         await transport.request("GET", "/1", [], None, None, 5)
         got = await transport.request("GET", "/2", [], None, None, 5)
         assert (got.body, served.connections, len(served.requests)) == (b"x", 2, 3)
-    async with serving(answer, None) as (served, transport):
+    async with serving(kind, answer, None) as (served, transport):
         await transport.request("GET", "/1", [], None, None, 5)
         with pytest.raises(ConnectionLost) as caught:
             await transport.request("POST", "/2", [], None, b"", 5)
@@ -119,23 +138,14 @@ async def test_a_kept_connection_that_was_closed_is_replaced_for_a_get_and_only_
         assert len(served.requests) == 2
 
 
-async def test_a_server_that_says_close_is_not_asked_again_on_that_connection() -> None:
+@either
+async def test_a_server_that_says_close_is_not_asked_again_on_that_connection(kind: Kind) -> None:
     answer = OK + b"Content-Length: 1\r\nConnection: close\r\n\r\nx"
-    async with serving(answer, answer) as (served, transport):
+    async with serving(kind, answer, answer) as (served, transport):
         await transport.request("GET", "/", [], None, None, 5)
         await transport.request("GET", "/", [], None, None, 5)
 
         assert served.connections == 2
-
-
-async def test_a_stream_gives_what_has_come_and_ends_with_nothing() -> None:
-    answer = OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
-    async with serving(answer) as (_, transport):
-        stream = await transport.stream("/", [], None, 5)
-        pieces = [await stream.read() for _ in range(3)]
-        stream.close()
-
-        assert (stream.status, pieces) == (200, [b"one", b"two", b""])
 
 
 BROKEN: dict[str, tuple[bytes | None, str]] = {
@@ -146,32 +156,66 @@ BROKEN: dict[str, tuple[bytes | None, str]] = {
 }
 
 
+@either
 @pytest.mark.parametrize("given", BROKEN)
-async def test_an_answer_that_breaks_off_is_never_taken_for_one(given: str) -> None:
+async def test_an_answer_that_breaks_off_is_never_taken_for_one(kind: Kind, given: str) -> None:
     answer, want = BROKEN[given]
-    async with serving(answer, closes=True) as (_, transport):
+    async with serving(kind, answer, closes=True) as (_, transport):
         with pytest.raises(ConnectionLost, match=want) as caught:
             await transport.request("POST", "/", [], None, b"", 5)
 
         assert caught.value.sent
 
 
-async def test_a_server_that_is_not_there_was_certainly_not_asked() -> None:
-    async with serving() as (served, _):
+@either
+async def test_a_server_that_is_not_there_was_certainly_not_asked(kind: Kind) -> None:
+    async with serving(kind) as (served, _):
         url = served.url
     with pytest.raises(ConnectionLost) as caught:
-        await PlainTransport(url).request("POST", "/", [], None, b"", 5)
+        await kind(url).request("POST", "/", [], None, b"", 5)
 
     assert not caught.value.sent
     assert "refused" in caught.value.message.lower()
 
 
-async def test_a_server_that_is_silent_times_out() -> None:
-    async with serving() as (_, transport):
+@either
+async def test_a_server_that_is_silent_times_out(kind: Kind) -> None:
+    async with serving(kind) as (_, transport):
         with pytest.raises(Timeout):
             await transport.request("GET", "/", [], None, None, 0.05)
+
+
+async def test_a_stream_gives_what_has_come_and_ends_with_nothing() -> None:
+    answer = OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+    async with serving(PlainTransport, answer) as (_, transport):
+        assert isinstance(transport, PlainTransport)
+        stream = await transport.stream("/", [], None, 5)
+        pieces = [await stream.read() for _ in range(3)]
+        stream.close()
+
+        assert (stream.status, pieces) == (200, [b"one", b"two", b""])
+
+
+async def test_a_stream_of_a_silent_server_times_out() -> None:
+    async with serving(PlainTransport) as (_, transport):
+        assert isinstance(transport, PlainTransport)
         with pytest.raises(Timeout):
             await transport.stream("/", [], None, 0.05)
+
+
+class Turn:
+    """What an event loop would come back to."""
+
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+def test_what_waits_for_a_loop_is_not_driven_without_one() -> None:
+    async def waits() -> None:
+        await Turn()
+
+    with pytest.raises(RuntimeError, match="event loop"):
+        drive(waits())
 
 
 async def test_only_a_proxy_needs_the_other_transport() -> None:
@@ -195,6 +239,20 @@ async def test_the_real_server_is_read_listed_and_watched_through_it(control_pla
         assert names
 
 
+async def test_the_real_server_is_read_and_changed_without_a_loop(control_plane: Cluster) -> None:
+    config = kubeconfig.load(control_plane.kubeconfig)
+
+    async def names() -> list[str]:
+        transport = BlockingTransport(config.server)
+        async with Client(config, user_agent="t", field_manager="t", transport=transport) as client:
+            body = {"metadata": {"name": "without-a-loop"}}
+            await client.create(MAPS, body, "kube-system", dry_run=True)
+            found = [page async for page in client.pages(MAPS, "kube-system", limit=1)]
+            return [each["metadata"]["name"] for page in found for each in page.items]
+
+    assert "kube-root-ca.crt" in await asyncio.to_thread(lambda: drive(names()))
+
+
 async def test_a_server_whose_certificate_is_anothers_is_not_talked_to(control_plane: Cluster) -> None:
     config = replace(kubeconfig.load(control_plane.kubeconfig), certificate_authority=None)
     async with Client(config, user_agent="t", field_manager="t", transport=for_commands(config)) as client:
@@ -202,3 +260,11 @@ async def test_a_server_whose_certificate_is_anothers_is_not_talked_to(control_p
             await client.list(MAPS, "kube-system")
 
     assert not caught.value.sent
+
+    async def read() -> None:
+        transport = BlockingTransport(config.server)
+        async with Client(config, user_agent="t", field_manager="t", transport=transport) as client:
+            await client.list(MAPS, "kube-system")
+
+    with pytest.raises(ConnectionLost, match="its certificate cannot be trusted"):
+        await asyncio.to_thread(lambda: drive(read()))

@@ -18,7 +18,6 @@ from usher.api.names import MAX_EXECUTION_TIME, PRIORITY, QUEUE_JOB, QUEUE_KEYS,
 from usher.cli.kinds import Object
 from usher.core.amounts import QuantityError, amount
 from usher.jobkinds.base import Job, JobKind
-from usher.jobkinds.registry import BUILT_IN
 
 GPU: Final = "nvidia.com/gpu"
 CONTAINER: Final = "main"
@@ -148,6 +147,12 @@ def placed(job: Object, place: Place) -> Object:
 
 def _kind_of(job: Object, where: str) -> JobKind:
     group = str(job.get("apiVersion", "")).rpartition("/")[0]
+    if (group, job.get("kind")) == ("batch", "Job"):
+        from usher.jobkinds.batchjob import BatchJob  # the others take longer to import than most commands to run
+
+        return BatchJob()
+    from usher.jobkinds.registry import BUILT_IN
+
     for kind in BUILT_IN:
         if (kind.group, kind.kind) == (group, job.get("kind")):
             return kind

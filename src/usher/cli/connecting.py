@@ -11,7 +11,6 @@ Ctrl-C in exit code 130 and silence. Every command that talks to a cluster goes 
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -23,9 +22,9 @@ import click
 from usher import __version__
 from usher.kube import errors as e
 from usher.kube import kubeconfig
+from usher.kube.carrying import Transport
 from usher.kube.client import Client
 from usher.kube.config import Config, Impersonation
-from usher.kube.plain import for_commands
 
 INTERRUPTED: Final = 130
 FIELD_MANAGER: Final = "usher-cli"
@@ -138,10 +137,27 @@ def connected(command: Command) -> Command:
     return wrapped
 
 
-def run(connection: Connection, work: Callable[[Session], Awaitable[T]]) -> T:
-    """Do something with a client, from nothing to the end; errors become messages."""
+def run(connection: Connection, work: Callable[[Session], Awaitable[T]], *, waits: bool = False) -> T:
+    """Do something with a client, from nothing to the end; errors become messages.
+
+    `waits`: for more than answers (a watch, a time, several things at once), which needs an event loop. Importing one
+    takes longer than most commands.
+    """
+
+    def act(config: Config) -> T:
+        if not (waits or config.proxy_url or config.user.exec is not None):
+            from usher.kube.blocking import BlockingTransport, drive
+
+            transport = BlockingTransport(config.server, server_name=config.server_name)
+            return drive(_with_client(config, connection, transport, work))
+        import asyncio
+
+        from usher.kube.plain import for_commands
+
+        return asyncio.run(_with_client(config, connection, for_commands(config), work))
+
     try:
-        return guarded(connection, lambda config: asyncio.run(_with_client(config, connection, work)))
+        return guarded(connection, act)
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
@@ -156,13 +172,15 @@ def guarded(connection: Connection, act: Callable[[Config], T]) -> T:
         raise click.ClickException(told(error, config)) from None
 
 
-async def _with_client(config: Config, connection: Connection, work: Callable[[Session], Awaitable[T]]) -> T:
+async def _with_client(
+    config: Config, connection: Connection, transport: Transport, work: Callable[[Session], Awaitable[T]]
+) -> T:
     client = Client(
         config,
         user_agent=f"usher/{__version__}",
         field_manager=FIELD_MANAGER,
         timeout_s=connection.timeout_s,
-        transport=for_commands(config),
+        transport=transport,
     )
     async with client:
         return await work(Session(client, config, connection))

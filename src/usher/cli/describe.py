@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -57,18 +56,13 @@ async def _describe(session: Session, kind: Kind, name: str) -> None:
             await session.client.get(resource, name, session.namespace if resource.namespaced else None), resource
         )
     now_ms = time.time_ns() // 1_000_000
-    queues, events = await asyncio.gather(
-        queues_beside(session, session.namespace) if kind in (JOBS, UNITS) else _nothing(), _events(session, found)
-    )
+    queues = await queues_beside(session, session.namespace) if kind in (JOBS, UNITS) else None
+    events = await _events(session, found)
     sections = [_fields(_BY_KIND.get(kind, _any)(found, positions(queues)))]
     if kind is QUEUES:
         sections.append(_line(found))
     sections += [_conditions(found, now_ms), _told(events, now_ms)]
     emit("\n\n".join("\n".join(lines) for lines in sections if lines))
-
-
-async def _nothing() -> None:
-    return None
 
 
 # -- what each kind says ----------------------------------------------------------------------------------------------

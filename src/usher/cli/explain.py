@@ -7,10 +7,7 @@ answer, and is told so.
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 import sys
-import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -114,6 +111,8 @@ def _computed(connection: Connection, name: str, settings: Settings) -> tuple[Ex
     from usher.runtime.dryrun import explained
 
     def act(config: Config) -> tuple[Explanation | None, str]:
+        import asyncio
+
         try:
             process = ManagerProcess(config, settings)
             answer = asyncio.run(process.look(lambda manager: explained(manager, config.namespace, name)))
@@ -149,5 +148,8 @@ def _wrapped(text: str) -> str:
     """For a terminal in lines; for anything else in one."""
     if not sys.stdout.isatty():
         return text
+    import shutil
+    import textwrap
+
     width = min(shutil.get_terminal_size().columns, 120)
     return textwrap.fill(text, width, break_on_hyphens=False, break_long_words=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from usher.cli.connecting import Connection, Session, connected, is_missing, run
 from usher.cli.kinds import JOBS, QUOTAS, UNITS, Kind, Object, kind_and_names
 from usher.cli.printing import as_text, clean, dumped, emit, name_of, note, table, widths_of
 from usher.cli.units import at, job_name, listed, named, positions, queues_beside
-from usher.kube.errors import KubeError
+from usher.kube.errors import KubeError, NotFound
 from usher.kube.resource import Resource
 
 
@@ -74,7 +73,7 @@ def get(
     if names and (selector or field_selector):
         raise click.UsageError("Give names or a selector, not both.")
     query = Query(kind, tuple(names), output or "", all_namespaces, selector, field_selector, not no_headers)
-    run(connection, lambda session: _watch(session, query) if watch else _show(session, query))
+    run(connection, lambda session: _watch(session, query) if watch else _show(session, query), waits=watch)
 
 
 async def _show(session: Session, query: Query) -> None:
@@ -101,20 +100,16 @@ async def _found(session: Session, query: Query) -> tuple[list[Object], list[str
     """The objects, and a text for each name that has none."""
     resource, namespace = query.resource, query.namespace(session)
     if query.names and query.kind is not JOBS:
-        answers = await asyncio.gather(
-            *(session.client.get(resource, name, namespace) for name in query.names), return_exceptions=True
-        )
-        for answer in answers:
-            if isinstance(answer, BaseException) and not is_missing(answer):
-                raise answer
-        return (
-            [each for each in answers if not isinstance(each, BaseException)],
-            [
-                _missing(query, session, name)
-                for name, each in zip(query.names, answers, strict=True)
-                if is_missing(each)
-            ],
-        )
+        there: list[Object] = []
+        missing: list[str] = []
+        for name in query.names:
+            try:
+                there.append(await session.client.get(resource, name, namespace))
+            except NotFound as error:
+                if not is_missing(error):
+                    raise
+                missing.append(_missing(query, session, name))
+        return there, missing
     found = await listed(session, resource, namespace, label_selector=query.selector, field_selector=query.fields)
     if not query.names:
         return found, []

@@ -6,7 +6,6 @@ with what to do, or with `--evict` stopped first and started again in the other 
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 import click
@@ -39,7 +38,7 @@ def move(connection: Connection, job: tuple[str, ...], queue: str, evict: bool, 
         raise click.UsageError(
             "Moving with --evict takes several steps, which the server cannot try: use --dry-run=client."
         )
-    run(connection, lambda session: _move(session, name, queue, evict, timeout, dry_run))
+    run(connection, lambda session: _move(session, name, queue, evict, timeout, dry_run), waits=evict)
 
 
 async def _move(session: Session, name: str, queue: str, evict: bool, timeout_s: float, dry_run: str) -> None:
@@ -70,6 +69,8 @@ async def _move(session: Session, name: str, queue: str, evict: bool, timeout_s:
 
 async def _stopped_and_moved(session: Session, unit: Object, queue: str, timeout_s: float) -> None:
     """Stop it, wait until it holds nothing, move it, and let it wait again."""
+    import asyncio
+
     await patch_unit(session, unit, {"active": False})
     try:
         async with asyncio.timeout(timeout_s):

@@ -5,7 +5,6 @@ A queue is stopped by its `spec.stopPolicy`, a job by `spec.active` of its unit.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 import click
@@ -46,7 +45,7 @@ def stop(connection: Connection, what: tuple[str, ...], drain: bool, dry_run: st
 def resume(connection: Connection, what: tuple[str, ...], dry_run: str, output: str | None) -> None:
     """Let a queue or a job that was stopped go on."""
     kind, name = one_named(what, STOPPABLE)
-    run(connection, lambda session: _change(session, kind, name, "None", dry_run, output))
+    run(connection, lambda session: _change(session, kind, name, "None", dry_run, output), waits=kind is not QUEUES)
 
 
 async def _change(session: Session, kind: Kind, name: str, policy: str, dry_run: str, output: str | None) -> None:
@@ -67,6 +66,8 @@ async def _change(session: Session, kind: Kind, name: str, policy: str, dry_run:
 
 async def _taken_back(session: Session, unit: Object) -> None:
     """One that the manager has set aside takes part again when somebody has made it inactive and active himself."""
+    import asyncio
+
     await patch_unit(session, unit, {"active": False})
     try:
         async with asyncio.timeout(session.connection.timeout_s):

@@ -121,7 +121,7 @@ def submit(
     if (wait or follow) and dry_run != "none":
         raise click.UsageError("Nothing comes of a dry run: leave out --wait and --follow.")
     after = After(wait, follow, timeout)
-    code = run(connection, lambda session: _submit(session, jobs, dry_run, output, after))
+    code = run(connection, lambda session: _submit(session, jobs, dry_run, output, after), waits=wait or follow)
     if code:
         raise click.exceptions.Exit(code)
 

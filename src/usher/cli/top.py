@@ -6,14 +6,13 @@ picture once.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -23,7 +22,11 @@ from usher.cli.printing import emit
 from usher.cli.screen import Shown, frame
 from usher.cli.units import listed
 from usher.kube.errors import Forbidden
-from usher.kube.informer import Informer
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from usher.kube.informer import Informer
 
 ENTER: Final = "\x1b[?1049h\x1b[?25l"
 """The other screen, without a cursor."""
@@ -33,7 +36,7 @@ TO_LINE_END: Final = "\x1b[K"
 TO_SCREEN_END: Final = "\x1b[J"
 
 Found = dict[Kind, list[Object] | None]
-Followed = dict[Kind, Informer[Object] | None]
+Followed = dict[Kind, "Informer[Object] | None"]
 
 
 @click.command()
@@ -46,7 +49,7 @@ def top(connection: Connection, all_namespaces: bool, once: bool, interval: floa
     if once or not sys.stdout.isatty():
         emit(frame(run(connection, lambda session: _once(session, all_namespaces))))
     else:
-        run(connection, lambda session: _live(session, all_namespaces, max(interval, 0.1)))
+        run(connection, lambda session: _live(session, all_namespaces, max(interval, 0.1)), waits=True)
 
 
 def _places(session: Session, everywhere: bool) -> dict[Kind, str | None]:
@@ -61,9 +64,7 @@ async def _once(session: Session, everywhere: bool) -> Shown:
         except Forbidden:
             return None
 
-    places = _places(session, everywhere)
-    answers = await asyncio.gather(*(ask(kind, namespace) for kind, namespace in places.items()))
-    return _shown(dict(zip(places, answers, strict=True)))
+    return _shown({kind: await ask(kind, namespace) for kind, namespace in _places(session, everywhere).items()})
 
 
 def _shown(found: Found, problems: tuple[str, ...] = ()) -> Shown:
@@ -71,6 +72,8 @@ def _shown(found: Found, problems: tuple[str, ...] = ()) -> Shown:
 
 
 async def _live(session: Session, everywhere: bool, interval_s: float) -> None:
+    import asyncio
+
     ended = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         followed = await _follow(session, everywhere, stack)
@@ -84,6 +87,8 @@ async def _live(session: Session, everywhere: bool, interval_s: float) -> None:
 
 async def _follow(session: Session, everywhere: bool, stack: contextlib.AsyncExitStack) -> Followed:
     """An informer for each kind that we may list; the first list is complete."""
+    from usher.kube.informer import Informer
+
     followed: Followed = {}
     for kind, namespace in _places(session, everywhere).items():
         try:
@@ -116,6 +121,8 @@ def _draw(followed: Followed) -> None:
 @contextlib.contextmanager
 def _terminal(ended: asyncio.Event) -> Iterator[None]:
     """The other screen, with keys as they are pressed; everything is put back, however it ends."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     with contextlib.ExitStack() as stack:
         if sys.stdin.isatty():

@@ -5,23 +5,23 @@ Pure functions of decoded objects, and the finding of the unit that a person mea
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
-from usher.api.names import QUOTA_RESERVED, SYSTEM_NAMESPACE
+from usher.api.names import MANAGED, QUEUE_JOB, QUEUE_NAME, QUOTA_RESERVED, SYSTEM_NAMESPACE
 from usher.cli.connecting import Session
-from usher.cli.kinds import QUEUES, UNITS, Object
+from usher.cli.kinds import JOBS, QUEUES, UNITS, Object
 from usher.core.amounts import AmountsError, add, format_amounts, parse_amounts
 from usher.core.podrequest import effective_request
 from usher.kube.errors import Forbidden, NotFound
-from usher.kube.resource import Resource
+from usher.kube.resource import Resource, untyped
 
 FINISHED: Final = ("Succeed", "Failed")
 NEW: Final = "New"
 PAGE: Final = 500
+NAMESPACES: Final = untyped("", "v1", "namespaces", "Namespace", namespaced=False)
 
 
 def at(found: Mapping[str, Any], path: str) -> Any:
@@ -100,14 +100,13 @@ def named(found: Object, resource: Resource[Object]) -> Object:
 async def queues_beside(session: Session, namespace: str | None) -> list[Object] | None:
     """The Queues that units of a namespace may be in: its own and the shared ones; None if we may see neither."""
     places = [namespace] if namespace in (None, SYSTEM_NAMESPACE) else [namespace, SYSTEM_NAMESPACE]
-    answers = await asyncio.gather(
-        *(listed(session, QUEUES.resource, place) for place in places), return_exceptions=True
-    )
-    for answer in answers:
-        if isinstance(answer, BaseException) and not isinstance(answer, Forbidden):
-            raise answer
-    found = [answer for answer in answers if not isinstance(answer, BaseException)]
-    return [queue for answer in found for queue in answer] if found else None
+    found: list[Object] | None = None
+    for place in places:
+        try:
+            found = [*(found or ()), *await listed(session, QUEUES.resource, place)]
+        except Forbidden:
+            continue
+    return found
 
 
 async def find_unit(session: Session, name: str, kind: str = "") -> Object:
@@ -123,9 +122,6 @@ async def find_unit(session: Session, name: str, kind: str = "") -> Object:
 
 async def _why_none(session: Session, name: str, units: Sequence[Object]) -> str:
     """What to do about a job that has no unit."""
-    from usher.api.names import QUEUE_NAME
-    from usher.cli.kinds import JOBS
-
     try:
         job = await session.client.get(JOBS.resource, name, session.namespace)
     except NotFound:
@@ -134,7 +130,27 @@ async def _why_none(session: Session, name: str, units: Sequence[Object]) -> str
         return f"There is no job {name} in namespace {session.namespace}. {there} Another namespace is chosen by -n."
     except Forbidden:
         return f"Nothing of the name {name} is queued in namespace {session.namespace}."
-    labels = at(job, "metadata.labels") or {}
-    if any(key.endswith("/queue-name") for key in (*labels, *(at(job, "metadata.annotations") or {}))):
+    said = {**(at(job, "metadata.annotations") or {}), **(at(job, "metadata.labels") or {})}
+    if any(condition(job, kind).get("status") == "True" for kind in ("Complete", "Failed")):
+        return f"Job {name} has ended, and nothing is kept of it in the queue."
+    if drawn := said.get(QUEUE_JOB):
+        return f"Job {name} draws on QueueJob {drawn} and is in no queue itself. See: usher describe queuejob {drawn}"
+    if said.get(MANAGED) == "true" or any(key.endswith("/queue-name") for key in said):
         return f"Job {name} names a queue but has no unit yet. Does a manager run? See: usher version"
-    return f"Job {name} is not queued: it names no queue. Name one with: kubectl label job {name} {QUEUE_NAME}=QUEUE"
+    label = f"kubectl label job {name} {QUEUE_NAME}=QUEUE"
+    if not await _in_managed(session):
+        return f"Job {name} is not queued: it names no queue. Name one with: {label}"
+    before = f"Job {name} is not queued: it was there before its namespace was managed"
+    if at(job, "spec.suspend"):
+        start = f'kubectl patch job {name} -p \'{{"spec":{{"suspend":false}}}}\''
+        return f"{before}, and somebody else holds it. It is queued as soon as it is unsuspended: {start}"
+    return f"{before}, and it goes on. To have it stopped until its turn comes, name a queue: {label}"
+
+
+async def _in_managed(session: Session) -> bool:
+    """Whether every job that is created in our namespace is queued, as far as we may see it."""
+    try:
+        found = await session.client.get(NAMESPACES, session.namespace)
+    except (NotFound, Forbidden):
+        return False
+    return (at(found, "metadata.labels") or {}).get(MANAGED) == "true"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from usher.core.amounts import format_amount
-from usher.core.ledger import Blocked, Node
+from usher.core.ledger import Blocked
 from usher.core.model import ROOT
 from usher.core.phases import FINISHED, HOLDING
-from usher.core.state import UnitState
-from usher.core.viewing import position, waiting_line
-from usher.core.world import World
+
+if TYPE_CHECKING:
+    from usher.core.ledger import Node
+    from usher.core.state import UnitState
+    from usher.core.world import World
 
 HOLDERS_MAX = 5
 """How many of those that hold what is missing are named."""
@@ -152,6 +155,8 @@ def _units(count: int) -> str:
 
 
 def explain(world: World, key: str) -> Explanation | None:
+    from usher.core.viewing import position, waiting_line  # who only shows an answer does without the world
+
     unit = world.units.get(key)
     if unit is None:
         return None

@@ -6,12 +6,10 @@ context is the same object until the certificates change, so connections are kep
 """
 
 import base64
-import contextlib
 import os
 import ssl
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,23 +132,33 @@ def _trust(field: str, authority: bytes, *, insecure: bool) -> ssl.SSLContext:
 
 
 def _present(context: ssl.SSLContext, certificate: Pem, key: Pem, certificate_pem: bytes, key_pem: bytes) -> None:
-    with _private_file(certificate_pem) as certificate_file, _private_file(key_pem) as key_file:
-        try:
-            # Without a password the terminal would be asked for one.
-            context.load_cert_chain(certificate_file, key_file, password="")
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(
-                f"{certificate.field} and {key.field}: not a PEM certificate and its unencrypted key: {error}"
-            ) from error
-
-
-@contextlib.contextmanager
-def _private_file(content: bytes) -> Iterator[str]:
-    """A file that only we can read, for as long as OpenSSL reads it: it takes keys from nowhere else."""
-    descriptor, name = tempfile.mkstemp(prefix="usher-")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        yield name
-    finally:
-        Path(name).unlink()
+        load_pair(context, certificate_pem, key_pem)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"{certificate.field} and {key.field}: not a PEM certificate and its unencrypted key: {error}"
+        ) from error
+
+
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Let a context present a certificate; raises ssl.SSLError and changes nothing if the key does not fit.
+
+    OpenSSL takes keys from files only. They never reach a disk where the system can help it; without a password the
+    terminal would be asked for one.
+    """
+    content = certificate + b"\n" + key
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("usher-tls")
+        try:
+            with os.fdopen(os.dup(handle), "wb") as file:
+                file.write(content)
+            context.load_cert_chain(f"/proc/self/fd/{handle}", password="")
+        finally:
+            os.close(handle)
+        return
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="usher-") as file:
+        file.write(content)
+        file.flush()
+        context.load_cert_chain(file.name, password="")

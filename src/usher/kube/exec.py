@@ -4,7 +4,6 @@ The program is told who asks in KUBERNETES_EXEC_INFO and prints an ExecCredentia
 expires or the server refuses it. One run at a time, however many requests wait for it. `Credentials` calls this.
 """
 
-import asyncio
 import base64
 import datetime
 import os
@@ -56,6 +55,8 @@ class ExecRunner:
         self._plugin = plugin
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
         self._kept: ExecCredential | None = None
+        import asyncio  # takes long, and few configurations have a plug-in
+
         self._lock = asyncio.Lock()
 
     def expired(self) -> bool:
@@ -75,6 +76,8 @@ class ExecRunner:
             return self._kept
 
     async def _run(self) -> ExecCredential:
+        import asyncio
+
         plugin = self._plugin
         program = shutil.which(plugin.command) or plugin.command
         env = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": _info(plugin)}

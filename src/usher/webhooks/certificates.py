@@ -11,9 +11,7 @@ import base64
 import binascii
 import datetime as dt
 import ipaddress
-import os
 import ssl
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -24,6 +22,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from usher.kube.credentials import load_pair
 
 SKEW: Final = dt.timedelta(hours=1)
 """Clocks may differ by so much."""
@@ -133,20 +133,8 @@ def context() -> ssl.SSLContext:
 
 def load(into: ssl.SSLContext, bundle: Bundle) -> None:
     """Let a server that may be running present this certificate from now on; raises ssl.SSLError and changes nothing if
-    key and certificate do not fit. Keys never reach a disk where the system can help it."""
-    text = bundle.key + b"\n" + bundle.certificate
-    if hasattr(os, "memfd_create"):
-        handle = os.memfd_create("usher-tls")
-        try:
-            os.write(handle, text)
-            into.load_cert_chain(f"/proc/self/fd/{handle}")
-        finally:
-            os.close(handle)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(text)
-            file.flush()
-            into.load_cert_chain(file.name)
+    key and certificate do not fit."""
+    load_pair(into, bundle.certificate, bundle.key)
 
 
 # -- making -----------------------------------------------------------------------------------------------------------
