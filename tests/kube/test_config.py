@@ -2,6 +2,9 @@
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +136,28 @@ def test_a_pod_uses_its_service_account_if_there_is_no_file(tmp_path: Path) -> N
         load(environ=environ)
     with pytest.raises(ConfigError, match=r"There is no kubeconfig .*/.kube/config.*this is not a pod"):
         load(environ={"HOME": str(tmp_path)})
+
+
+NOBODY = """
+import os, pwd
+os.environ.pop("HOME", None)
+from usher.kube.errors import ConfigError
+from usher.kube.kubeconfig import load
+os.setuid(54321)
+try: load(environ={})
+except ConfigError as error: print(error.message)
+"""
+"""A user that nobody knows, as containers have them, without HOME."""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes somebody else")
+def test_a_user_without_a_home_is_told_what_to_do() -> None:
+    done = subprocess.run([sys.executable, "-c", NOBODY], capture_output=True, text=True, check=True)
+
+    assert done.stdout == (
+        "There is no kubeconfig (nor a home directory to look in), and this is not a pod. Set KUBECONFIG, or name a "
+        "file.\n"
+    )
 
 
 def test_secrets_do_not_show_in_the_representation(tmp_path: Path) -> None:

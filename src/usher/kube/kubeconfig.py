@@ -41,14 +41,19 @@ def load(
     if not files:
         if incluster.inside(environ):
             return incluster.load(environ)
-        looked = ", ".join(str(each) for each in paths)
+        looked = ", ".join(str(each) for each in paths) or "nor a home directory to look in"
         raise ConfigError(f"There is no kubeconfig ({looked}), and this is not a pod. Set KUBECONFIG, or name a file.")
     return _config(files, context, cluster, user)
 
 
 def _listed(environ: Mapping[str, str]) -> list[Path]:
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
-    return listed or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
+    if listed:
+        return listed
+    try:
+        return [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
+    except RuntimeError:  # no HOME, and nobody knows this user: a container may run as any number
+        return []
 
 
 @dataclass(frozen=True)
