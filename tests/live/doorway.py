@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from living import KINDS, QUICK, Live
+from living import KINDS, QUICK, Live, account
 
 from usher.app.doors import CONFIGURATIONS
 from usher.app.process import ManagerProcess
@@ -28,7 +28,7 @@ from usher.install import Values
 from usher.install.rights import rights
 from usher.kube import kubeconfig
 from usher.kube.client import Client
-from usher.kube.config import Impersonation, User
+from usher.kube.config import Impersonation
 from usher.kube.errors import Forbidden, KubeError, NotFound
 from usher.kube.lease import LEASES
 from usher.kube.resource import untyped
@@ -50,6 +50,7 @@ SETTINGS = (
     "admission.address=127.0.0.1",
     "admission.port=0",
     "admission.lookInterval=200ms",
+    "admission.operatorNamespaces=[kube-system, operators]",
 )
 GROUP = "admissionregistration.k8s.io"
 POLICIES = {
@@ -122,8 +123,7 @@ class Doorway:
 
     async def manager(self, *overrides: str, leads: bool = True) -> ManagerProcess:
         """A manager with its own account and nothing else; one that does not lead answers reviews all the same."""
-        token = (await self.live.admin("create", "token", "usher", "-n", "usher-system")).strip()
-        config = replace(kubeconfig.load(self.live.admin.kubeconfig), user=User(token=token))
+        config = await account(self.live.admin)
         if not leads:
             await self._hold("another")
         process = ManagerProcess(config, load_text("", "test", (*QUICK, *SETTINGS, *overrides)))

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from usher.devcluster import Kubectl
 from usher.devcluster.kubectl import KubectlError
 from usher.kube import kubeconfig
 from usher.kube.client import Client
+from usher.kube.config import Config, User
 from usher.kube.resource import untyped
 from usher.settings.loader import load_text
 from usher.testing.waits import eventually
@@ -204,6 +206,12 @@ def job(
         },
         "spec": {"suspend": suspend, "parallelism": pods, "completions": pods, "template": template, **spec},
     }
+
+
+async def account(admin: Kubectl) -> Config:
+    """How to talk to the cluster as the manager's service account, which is installed."""
+    token = (await admin("create", "token", "usher", "-n", "usher-system")).strip()
+    return replace(kubeconfig.load(admin.kubeconfig), user=User(token=token))
 
 
 async def prepare(admin: Kubectl) -> None:

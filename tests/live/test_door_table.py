@@ -11,10 +11,13 @@ import pytest
 from doorway import JOBS, USHER, Doorway, doorcases, doorway
 from living import KINDS, Live
 
-from usher.api.names import API_VERSION
+from usher.api.names import API_VERSION, GROUP
 from usher.kube.errors import KubeError
+from usher.kube.resource import untyped
+from usher.webhooks import words
 
 ALONE, WITH_OTHERS = doorcases.ALONE, doorcases.WITH_OTHERS
+RBAC = "rbac.authorization.k8s.io"
 
 
 async def world(way: Doorway) -> None:
@@ -100,6 +103,59 @@ async def test_our_own_kinds_are_guarded_in_both_ways(live: Live, way_of: str) -
         await guard_units(way)
 
 
+RESOURCE_QUOTAS = untyped("", "v1", "resourcequotas", "ResourceQuota", namespaced=True)
+
+
+@pytest.mark.parametrize("way_of", ["policies", "webhook"])
+async def test_a_resource_quota_that_was_made_is_locked_in_both_ways(live: Live, way_of: str) -> None:
+    """By people with the rights of their roles: whether somebody is an administrator is what the door asks."""
+    quotas = {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["*"]}
+    queues = {"apiGroups": [GROUP], "resources": ["queues"], "verbs": ["*"]}
+    users = {lock.user for lock in doorcases.LOCKS.values()}
+    async with doorway(live, policies=way_of == "policies") as way:
+        for number, user in enumerate(sorted(users)):
+            rules = [quotas, queues] if user == doorcases.ADMINISTRATOR else [quotas]
+            await live.admin.apply(*role(live.namespace, f"role-{number}", user, rules))
+        await way.install()
+        await way.manager(leads=False)
+        await way.effective()
+        admin = way.as_("admin")
+        await admin.create(RESOURCE_QUOTAS, doorcases.made_quota("probe"), way.team)
+        tenant = way.as_(doorcases.TENANT, "system:authenticated", rights=True)
+
+        async def locked() -> bool:
+            attempt = tenant.delete(RESOURCE_QUOTAS, "probe", way.team, dry_run=True)
+            return words.say(words.RESOURCE_QUOTA, queue="main") in await way.refusal(attempt)
+
+        await live.wait("the lock is there", locked)
+        found = []
+        for number, (title, lock) in enumerate(doorcases.LOCKS.items()):
+            name, user = f"made-{number}", way.as_(lock.user, "system:authenticated", rights=True)
+            await admin.create(RESOURCE_QUOTAS, doorcases.made_quota(name), way.team)
+            attempt = (
+                user.delete(RESOURCE_QUOTAS, name, way.team)
+                if lock.change is None
+                else user.patch(RESOURCE_QUOTAS, name, way.team, lock.change)
+            )
+            said = await way.refusal(attempt)
+            if said.endswith(words.say(words.RESOURCE_QUOTA, queue="main")) != lock.refused or (
+                said and not lock.refused
+            ):
+                found.append(f"{title}: said {said!r}")
+        assert found == []
+
+
+def role(namespace: str, name: str, user: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rights of one user in a namespace."""
+    meta, subject = {"name": name, "namespace": namespace}, {"apiGroup": RBAC, "kind": "User", "name": user}
+    reference = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    bound = {"metadata": meta, "roleRef": reference, "subjects": [subject]}
+    return [
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules},
+        {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", **bound},
+    ]
+
+
 async def guard_quotas(way: Doorway) -> None:
     quotas, tenant = KINDS["quota"], way.as_("admin")
     said = await way.refusal(tenant.patch(quotas, "ours", None, {"spec": {"parent": "below"}}))
@@ -123,10 +179,16 @@ async def guard_units(way: Doorway) -> None:
     made = {**body, "spec": {**body["spec"], "priority": 5}}  # type: ignore[dict-item]
     await admin.create(units, made, way.team)
 
-    async def status(user: str, said: dict[str, Any]) -> str:
-        attempt = way.as_(user).patch(units, "by-hand", way.team, {"status": said}, subresource="status")
+    async def status(user: str, said: dict[str, Any], *, dry_run: bool = False) -> str:
+        attempt = way.as_(user).patch(
+            units, "by-hand", way.team, {"status": said}, subresource="status", dry_run=dry_run
+        )
         return await way.refusal(attempt)
 
+    async def guarded() -> bool:
+        return bool(await status("admin", {"phase": "Dequeued"}, dry_run=True))
+
+    await way.live.wait("the API server has learned of this policy, too", guarded)
     refusal = await status("admin", {"phase": "Dequeued"})
     fenced = "usher-unit-status" in refusal  # where a leader has been before, its fence may be the first to speak
     assert fenced or "the status of a QueueUnit is written by Usher alone" in refusal

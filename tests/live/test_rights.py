@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
-from living import QUICK, Live
+from living import QUICK, Live, account
 
 from usher.app.process import ManagerProcess
 from usher.devcluster.kubectl import KubectlError
 from usher.install import Values
 from usher.install.rights import rights
-from usher.kube import kubeconfig
-from usher.kube.config import User
 from usher.settings.loader import load_text
 
 RIGHTS = [part.object for part in rights(Values())]
@@ -23,11 +20,9 @@ RIGHTS = [part.object for part in rights(Values())]
 
 async def test_the_managers_own_account_is_enough_for_a_jobs_life(live: Live, caplog: pytest.LogCaptureFixture) -> None:
     await live.admin.apply(*RIGHTS)
-    token = (await live.admin("create", "token", "usher", "-n", "usher-system")).strip()
-    config = replace(kubeconfig.load(live.admin.kubeconfig), user=User(token=token))
     await live.quota("a", namespaces=[live.namespace])
     await live.queue()
-    process = ManagerProcess(config, load_text("", "test", (*QUICK, "jobs.finishedUnitsMax=0")))
+    process = ManagerProcess(await account(live.admin), load_text("", "test", (*QUICK, "jobs.finishedUnitsMax=0")))
     live.processes.append((process, asyncio.ensure_future(process.run())))
     await live.job("long", cpu="3", pods=2)
     await live.until("long", "Running")

@@ -102,11 +102,32 @@ ALONE: dict[str, Case] = {
     "what an operator makes for a queued job is left to it": Case(
         job(MAIN, meta=OWNED), user=OPERATOR, want=RUNS
     ),
+    "what the cluster's own controllers make for a queued job is left to them": Case(
+        job(MAIN, meta=OWNED), user="system:serviceaccount:kube-system:job-controller", want=RUNS
+    ),
+    "an account of a namespace that has no operators is not believed to be one": Case(
+        job(MAIN, meta=OWNED), user="system:serviceaccount:others:robot", want=HELD
+    ),
+    "an account of a namespace whose name begins like that of operators is not believed to be one": Case(
+        job(MAIN, meta=OWNED), user="system:serviceaccount:operators-2:robot", want=HELD
+    ),
     "every job of a managed namespace is held and marked": Case(
         job(), namespace="managed", want={("spec", "suspend"): True, (*LABELS, MANAGED): "true"}
     ),
     "a job of a managed namespace without a queue is held and marked": Case(
         job(), namespace="empty", want={("spec", "suspend"): True, (*LABELS, MANAGED): "true"}
+    ),
+    "a job of before its namespace was managed is queued when it is started": Case(
+        job(suspend=True), namespace="empty", first=(labelled(managed=None),), change=RUNNING,
+        want={("spec", "suspend"): True, (*LABELS, MANAGED): "true"},
+    ),
+    "a job that ran before its namespace was managed goes on": Case(
+        job(), namespace="empty", first=({**labelled(managed=None), **RUNNING},), change=labelled(x="y"),
+        want={("spec", "suspend"): False, (*LABELS, MANAGED): None},
+    ),
+    "a job that ran before its namespace was managed is its owner's to suspend": Case(
+        job(), namespace="empty", first=({**labelled(managed=None), **RUNNING},), change={"spec": {"suspend": True}},
+        want={("spec", "suspend"): True, (*NOTES, PAUSED): None, (*LABELS, MANAGED): None},
     ),
     "a job that draws on a QueueJob is created suspended": Case(job({DRAWN: "big"}), want=HELD),
     "nobody starts a job that draws on a QueueJob by hand": Case(
@@ -204,6 +225,47 @@ ALONE: dict[str, Case] = {
     "a job that is not queued is its owner's": Case(job(suspend=True), change=RUNNING, want=RUNS),
 }  # fmt: skip
 """What one object shows: policies and webhook alike."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Somebody touches the ResourceQuota that Usher made for queue main; whether he may."""
+
+    user: str = TENANT
+    change: Object | None = None
+    """A merge patch; None: he deletes it."""
+    refused: bool = False
+
+
+MORE: Object = {"spec": {"hard": {"requests.cpu": "9"}}}
+MADE_FOR = f"{GROUP}/made-for-queue"
+ADMINISTRATOR = "administrator"
+"""Who may change Queues; the API server does not ask the webhook about him."""
+COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+LOCKS: dict[str, Lock] = {
+    "a tenant does not change what it says": Lock(change=MORE, refused=True),
+    "a tenant does not take the mark off": Lock(change={"metadata": {"labels": {MADE_FOR: None}}}, refused=True),
+    "a tenant does not delete it": Lock(refused=True),
+    "an account of the namespace does not delete it": Lock("system:serviceaccount:team:robot", refused=True),
+    "a tenant may write a note on it": Lock(change={"metadata": {"annotations": {"note": "mine"}}}),
+    "an administrator changes what it says": Lock(ADMINISTRATOR, MORE),
+    "an administrator deletes it": Lock(ADMINISTRATOR),
+    "Usher changes what it says": Lock(USHER, MORE),
+    "Usher deletes it": Lock(USHER),
+    "the garbage collector deletes it with its queue": Lock(COLLECTOR),
+}
+"""The lock of a ResourceQuota that was made: policies and webhook alike."""
+
+
+def made_quota(name: str) -> Object:
+    """As Usher makes one for queue main."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": name, "labels": {MADE_FOR: "main"}},
+        "spec": {"hard": {"requests.cpu": "3"}},
+    }
+
 
 FORBIDDEN = {"namespace": "{namespace}", "queue": "closed", "usable": "main, second, open, theirs"}
 WITH_OTHERS: dict[str, Case] = {

@@ -12,7 +12,7 @@ from usher.runtime.facts import Reading
 from usher.webhooks.known import has_purse, may_use
 from usher.webhooks.terms import Terms
 
-TERMS = Terms(kinds=tuple(kinds_named(["jobs.batch"])))
+TERMS = Terms(kinds=tuple(kinds_named(["jobs.batch"])), operator_namespaces=("kube-system", "operators"))
 
 
 class World:

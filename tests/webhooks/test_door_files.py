@@ -83,7 +83,7 @@ def test_every_entry_matches_only_what_concerns_usher() -> None:
             for entry in made["webhooks"]:
                 names = {each["name"] for each in entry["matchConditions"]}
                 ours = all(rule["apiGroups"] == ["scheduling.x-k8s.io"] for rule in entry["rules"])
-                narrow = names & {"queued", "opens-our-gate"} or "namespaceSelector" in entry or ours
+                narrow = names & {"queued", "opens-our-gate", "made-by-usher"} or "namespaceSelector" in entry or ours
                 assert narrow, entry["name"]
                 assert "not-by-usher" in names, entry["name"]
 

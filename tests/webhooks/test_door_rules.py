@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from doorcases import ALONE, GROUP, QUEUE, QUOTA, TENANT, USHER, WITH_OTHERS, Case, inside, job
+from doorcases import (
+    ADMINISTRATOR,
+    ALONE,
+    GROUP,
+    LOCKS,
+    MADE_FOR,
+    QUEUE,
+    QUOTA,
+    TENANT,
+    USHER,
+    WITH_OTHERS,
+    Case,
+    inside,
+    job,
+    made_quota,
+)
 from doorworld import TERMS, World, merged, patched
 
 from usher.core.model import Quota
@@ -163,6 +178,25 @@ def test_nobody_but_usher_opens_the_gate_of_a_pod() -> None:
     assert ask({"spec": {}}) == Refused(words.GATE)
     assert ask(other) == Allowed()
     assert ask(opened, USHER) == Allowed()
+
+
+# -- ResourceQuotas ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, each in LOCKS.items() if each.user != ADMINISTRATOR])
+def test_a_resource_quota_that_was_made_is_locked(name: str) -> None:
+    lock, old = LOCKS[name], made_quota("main")
+    new, operation = (None, "DELETE") if lock.change is None else (merged(old, lock.change), "UPDATE")
+    asked = Asked(operation, "", "resourcequotas", "", "team", "main", lock.user, (), new, old)
+
+    want = Refused(words.say(words.RESOURCE_QUOTA, queue="main")) if lock.refused else Allowed()
+    assert RULES.validate(asked) == want
+
+
+def test_a_resource_quota_of_somebody_else_is_not_locked() -> None:
+    old = merged(made_quota("theirs"), {"metadata": {"labels": {MADE_FOR: None}}})
+
+    assert RULES.validate(Asked("DELETE", "", "resourcequotas", "", "team", "x", TENANT, (), None, old)) == Allowed()
 
 
 # -- our kinds --------------------------------------------------------------------------------------------------------

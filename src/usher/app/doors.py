@@ -66,7 +66,7 @@ class Doors:
         self._context = certificates.context()
         admission = settings.admission
         self._numbers = numbers or Numbers()
-        self._counted = frozenset(KINDS) | {"pods"} | {kind.plural for kind in terms.kinds}
+        self._counted = frozenset(KINDS) | {"pods", "resourcequotas"} | {kind.plural for kind in terms.kinds}
         rules = Rules(terms, self._memory)
         self.server = ReviewServer(rules, self._context, admission.address, admission.port, self._count)
         namespace, service = settings.system_namespace, admission.service

@@ -77,7 +77,12 @@ class Holes(Values):
                 quota=(hole('include "usher.quotaKeys" .'),),
                 elastic=(hole('include "usher.elasticKeys" .'),),
             ),
-            admission=replace(settings.admission, service=self.webhook_service, account=self.account),
+            admission=replace(
+                settings.admission,
+                service=self.webhook_service,
+                account=self.account,
+                operator_namespaces=(hole('include "usher.operators" .'),),
+            ),
         )
 
     @property
@@ -190,8 +195,9 @@ _Dumper.add_representer(str, _text)
 
 
 def _helpers() -> str:
-    labels = Settings().labels
+    labels, admission = Settings().labels, Settings().admission
     lists = {
+        "operators": ("admission", "operatorNamespaces", admission.operator_namespaces),
         "queueKeys": ("labels", "queue", labels.queue),
         "quotaKeys": ("labels", "quota", labels.quota),
         "elasticKeys": ("labels", "elastic", labels.elastic),

@@ -301,6 +301,12 @@ class Admission:
         IDENTITY,
     )
     account: str = setting("usher", "The manager's own service account: it is not asked about itself.", LEASE_NAME)
+    operator_namespaces: tuple[str, ...] = setting(
+        ("kube-system",),
+        "Where the service accounts of operators are: a job that one of them makes for a job which is queued itself is "
+        "left to it. Nobody else is believed who claims such an owner.",
+        NAMESPACES,
+    )
     elastic_quota_scheduler: str = setting(
         "koord-scheduler",
         "The scheduler of jobs that are charged to an ElasticQuota and name none: it keeps books of its own; empty: "

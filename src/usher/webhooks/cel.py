@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from usher.api.names import QUEUE_JOB
-from usher.webhooks.terms import CONTROLLERS, DIRECT_CONTROLLER, MANAGED, MIRROR, NODES, Terms
+from usher.webhooks.terms import ACCOUNT, CONTROLLERS, DIRECT_CONTROLLER, MANAGED, MIRROR, NODES, Terms
 from usher.webhooks.words import quoted
 
 USER = "request.userInfo.username"
@@ -69,19 +69,17 @@ def not_usher(terms: Terms) -> str:
 
 
 def not_owned(terms: Terms) -> str:
-    """Not what a controller makes for a job that is queued itself. Everybody can claim an owner: who does so with an
-    account of the job's own namespace, or as a person, is not believed."""
+    """Not what an operator makes for a job that is queued itself. Everybody can claim an owner: only the cluster's own
+    controllers and accounts of the operators' namespaces are believed."""
     kinds = strings([f"{kind.group}/{kind.kind}" for kind in terms.kinds])
     group = "(r.apiVersion.contains('/') ? r.apiVersion.split('/')[0] : '')"
     owned = (
         "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r, has(r.controller) && "
         f"r.controller && ({group} + '/' + r.kind) in {kinds})"
     )
-    foreign = (
-        f"{USER}.startsWith('system:serviceaccount:') && "
-        f"!{USER}.startsWith('system:serviceaccount:' + request.namespace + ':')"
-    )
-    return f"!({foreign} && {owned})"
+    account = f"{USER}.startsWith({quoted(ACCOUNT)} + n + ':')"
+    believed = f"({USER} == {quoted(DIRECT_CONTROLLER)} || {strings(terms.operator_namespaces)}.exists(n, {account}))"
+    return f"!({believed} && {owned})"
 
 
 def not_exempt(terms: Terms) -> str:
@@ -107,6 +105,20 @@ def ordinary_pod(unit_annotation: str) -> str:
     )
     admitted = f"(has(object.metadata.annotations) && {quoted(unit_annotation)} in object.metadata.annotations)"
     return f"!{mirror} && !({by_controllers()} && ({daemon} || {admitted}))"
+
+
+def finished() -> str:
+    """Whether the job had ended."""
+    return (
+        "oldObject != null && has(oldObject.status) && has(oldObject.status.conditions) && "
+        "oldObject.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')"
+    )
+
+
+def started_unqueued(terms: Terms) -> str:
+    """Whether somebody starts a job that nobody queues: one that was there before its namespace was managed."""
+    starts = f"{suspended('oldObject')} && !({suspended('object')})"
+    return f"{starts} && !({concerns(terms)}) && !({finished()})"
 
 
 def suspended(which: str) -> str:

@@ -19,6 +19,7 @@ from usher.runtime.marks import GATE, UNIT_ANNOTATION
 from usher.settings.tree import Settings
 from usher.webhooks import cel
 from usher.webhooks.policies import API_VERSION, Object, name_of
+from usher.webhooks.policies_resourcequota import OPERATIONS, conditions
 from usher.webhooks.terms import MANAGED, Terms, terms_of
 
 NAME: Final = "usher"
@@ -71,6 +72,9 @@ class _Entries:
             entries.append(self._entry(MUTATE, f"defaults.{name}", rules, self._named, must=not self._policies))
             if not self._policies:
                 entries += self._managed(MUTATE, f"managed.{name}", [self._created(kind)], self._named[2:])
+                starts = {"name": "starts-what-is-not-queued", "expression": cel.started_unqueued(self._terms)}
+                changes = [_rule(kind.group, kind.version, kind.plural, "UPDATE")]
+                entries.append(self._by_label(MUTATE, f"started.{name}", changes, [*self._named[2:], starts]))
         return entries
 
     def validating(self) -> list[Object]:
@@ -97,9 +101,11 @@ class _Entries:
         plurals = ("queueunits", "queues", "queuequotas", "queuejobs")
         statuses = [_rule(GROUP, VERSION, f"{plural}/status", "UPDATE") for plural in plurals]
         pods = [_rule("", "v1", "pods", "UPDATE")]
+        made = [_rule("", "v1", "resourcequotas", *OPERATIONS)]
         return [
             self._entry(VALIDATE, "gates.pods.usher.dev", pods, [opened, *others], must=True),
             self._entry(VALIDATE, "statuses.usher.dev", statuses, others, must=True),
+            self._entry(VALIDATE, "made.resourcequotas.usher.dev", made, conditions(self._terms), must=True),
         ]
 
     def _created(self, kind: JobKind) -> Object:
@@ -107,8 +113,8 @@ class _Entries:
 
     def _managed(self, path: str, name: str, rules: list[Object], conditions: list[Object]) -> list[Object]:
         """The same for namespaces with the label and for those that the settings name."""
+        found = [self._by_label(path, name, rules, conditions)]
         conditions, path = [*self._in_managed, *conditions], f"{path}{IN_MANAGED}"
-        found = [self._entry(path, name, rules, conditions, must=True, namespaces={"matchLabels": {MANAGED: "true"}})]
         if self._terms.managed_namespaces:
             names = {
                 "matchExpressions": [
@@ -121,6 +127,11 @@ class _Entries:
             }
             found.append(self._entry(path, f"by-name.{name}", rules, conditions, must=True, namespaces=names))
         return found
+
+    def _by_label(self, path: str, name: str, rules: list[Object], conditions: list[Object]) -> Object:
+        """For namespaces with the label."""
+        conditions, labelled = [*self._in_managed, *conditions], {"matchLabels": {MANAGED: "true"}}
+        return self._entry(f"{path}{IN_MANAGED}", name, rules, conditions, must=True, namespaces=labelled)
 
     def _entry(
         self,

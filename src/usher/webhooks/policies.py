@@ -4,6 +4,7 @@ They are made from the settings, so that aliases of the queue label are known to
 they are with nothing set. `usher install` and the chart apply them; the manager has no right to.
 
     usher-hold.…          a job that names a queue is created suspended; in a managed namespace, every job is
+    usher-start-managed.… one that was there before its namespace was managed is held when somebody starts it
     usher-pause.…         a running job that its owner suspends is paused; unsuspending it queues it again
     usher-jobs.…          nobody starts a queued job by hand, takes it out of its queue, moves or grows it while it runs
     usher-gates           nobody opens Usher's gate on a pod
@@ -77,7 +78,17 @@ def _hold(kind: JobKind, terms: Terms) -> list[Object]:
     ]
     if terms.managed_namespaces:
         made.append(_binding("Mutating", managed, f"{managed}.by-name", namespaces=by_name))
-    return made
+    # What was there before its namespace got the label is queued when somebody starts it. (Where the settings name the
+    # namespace, every job of it is queued without a mark.)
+    started = f"usher-start-managed.{name_of(kind)}"
+    starts = {"name": "starts-what-is-not-queued", "expression": cel.started_unqueued(terms)}
+    others = {"name": "not-by-usher", "expression": cel.not_usher(terms)}
+    changes = [_rule(kind.group, kind.version, kind.plural, "UPDATE")]
+    return [
+        *made,
+        _mutating(started, changes, [ordinary, others, owned, starts], marked),
+        _binding("Mutating", started, namespaces=by_label),
+    ]
 
 
 def _pause(kind: JobKind, terms: Terms) -> list[Object]:
@@ -103,10 +114,6 @@ def _pause(kind: JobKind, terms: Terms) -> list[Object]:
 
 def _jobs(kind: JobKind, terms: Terms, audit: bool) -> list[Object]:
     name = f"usher-jobs.{name_of(kind)}"
-    finished = (
-        "oldObject != null && has(oldObject.status) && has(oldObject.status.conditions) && "
-        "oldObject.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')"
-    )
     variables = {
         "queue": cel.first_of("object", terms.queue_keys),
         "oldQueue": cel.first_of("oldObject", terms.queue_keys),
@@ -119,7 +126,7 @@ def _jobs(kind: JobKind, terms: Terms, audit: bool) -> list[Object]:
         "held": cel.suspended("object"),
         "wasHeld": cel.suspended("oldObject"),
         "update": "request.operation == 'UPDATE'",
-        "finished": finished,
+        "finished": cel.finished(),
         "elastic": f"{cel.first_of('oldObject', terms.elastic_keys)} == 'true'",
         "runs": "variables.update && variables.was && !variables.held && !variables.wasHeld && !variables.finished",
         "atOnce": at_once("object"),

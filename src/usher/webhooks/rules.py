@@ -13,6 +13,7 @@ from usher.api.names import GROUP
 from usher.api.statuses import OTHERS
 from usher.jobkinds.base import BadJobError, JobKind
 from usher.quotas.placing import cycle
+from usher.quotas.resourcequota import MADE_FOR
 from usher.runtime.marks import GATE, UNIT_ANNOTATION
 from usher.webhooks import rules_jobs, words
 from usher.webhooks.known import Known, has_purse, may_charge, may_use
@@ -50,7 +51,11 @@ class Rules:
             return _unreadable(error)
 
     def _validate(self, asked: Asked) -> Verdict:
-        if asked.new is None or asked.user == self._terms.user:
+        if asked.user == self._terms.user:
+            return Allowed()
+        if (asked.group, asked.resource, asked.subresource) == ("", "resourcequotas", ""):
+            return _resource_quota(asked)
+        if asked.new is None:
             return Allowed()
         if asked.group == GROUP and asked.subresource == "status":
             return _status(asked, asked.new)
@@ -150,6 +155,17 @@ def _status(asked: Asked, new: Mapping[str, Any]) -> Verdict:
         if now == before:
             return Allowed()
     return Refused(words.say(words.STATUS, kind=KINDS[asked.resource]))
+
+
+def _resource_quota(asked: Asked) -> Verdict:
+    """One that Usher made follows its Queue. The API server asks only about those who may not change Queues."""
+    old = mapping(asked.old)
+    queue = meta_of(old).labels.get(MADE_FOR)
+    if queue is None or by_controllers(asked.user):
+        return Allowed()
+    if asked.new is not None and MADE_FOR in meta_of(asked.new).labels and old.get("spec") == asked.new.get("spec"):
+        return Allowed()
+    return Refused(words.say(words.RESOURCE_QUOTA, queue=queue))
 
 
 def _gated(pod: Mapping[str, Any]) -> bool:

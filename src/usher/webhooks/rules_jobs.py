@@ -32,11 +32,15 @@ def mutate(kind: JobKind, asked: Asked, terms: Terms, known: Known) -> Verdict:
     if asked.new is None or asked.user == terms.user:
         return Allowed()
     new = job_of(kind, asked.new, asked.namespace, terms)
-    if owned(new.meta, asked.user, asked.namespace, terms):
+    if owned(new.meta, asked.user, terms):
         return Allowed()
     patch = Patch(asked.new)
     if asked.operation == "UPDATE":
-        _pause(patch, kind, asked, new, terms)
+        old = job_of(kind, asked.old or {}, asked.namespace, terms)
+        if _started_unqueued(kind, old, new) and _in_managed(asked, terms, known):
+            _create(patch, kind, asked, new, terms, known)
+        else:
+            _pause(patch, old, new)
     elif new.takes_part or _in_managed(asked, terms, known):
         _create(patch, kind, asked, new, terms, known)
     return Allowed(tuple(patch.ops))
@@ -74,8 +78,13 @@ def _purse(known: Known, namespace: str, queue: Queue | None) -> str:
     return (own or queue.quota) if queue.shared else (queue.quota or own)
 
 
-def _pause(patch: Patch, kind: JobKind, asked: Asked, new: SaidJob, terms: Terms) -> None:
-    old = job_of(kind, asked.old or {}, asked.namespace, terms)
+def _started_unqueued(kind: JobKind, old: SaidJob, new: SaidJob) -> bool:
+    """Whether somebody starts a job that nobody queues: one that was there before its namespace was managed."""
+    starts = old.suspended and not new.suspended and kind.progress(old.job).succeeded is None
+    return starts and not old.takes_part and not new.takes_part
+
+
+def _pause(patch: Patch, old: SaidJob, new: SaidJob) -> None:
     if not old.takes_part:
         return
     if new.suspended and not old.suspended:
@@ -93,7 +102,7 @@ def validate(kind: JobKind, asked: Asked, terms: Terms, known: Known) -> Verdict
     old = None if asked.old is None else job_of(kind, asked.old, asked.namespace, terms)
     if not new.takes_part and (old is None or not old.takes_part):
         return Allowed()
-    if owned(new.meta, asked.user, asked.namespace, terms):
+    if owned(new.meta, asked.user, terms):
         return Allowed()
     alone = _created(asked, new) if old is None else _changed(kind, asked, old, new, terms)
     if alone is not None or not new.takes_part:

@@ -11,7 +11,7 @@ from typing import Any
 
 from usher.api.names import QUEUE_JOB
 from usher.jobkinds.base import Job, JobKind
-from usher.webhooks.terms import CONTROLLERS, DIRECT_CONTROLLER, MANAGED, Terms
+from usher.webhooks.terms import ACCOUNT, CONTROLLERS, DIRECT_CONTROLLER, MANAGED, Terms
 
 Object = Mapping[str, Any]
 
@@ -108,10 +108,10 @@ def job_of(kind: JobKind, found: Object, namespace: str, terms: Terms) -> SaidJo
     return SaidJob(meta, job, queue, quota, drawn, takes_part, kind.suspended(job))
 
 
-def owned(meta: Meta, user: str, namespace: str, terms: Terms) -> bool:
-    """Whether a controller makes it for a job that is queued itself; not everybody who claims an owner is believed."""
-    account = "system:serviceaccount:"
-    if not user.startswith(account) or user.startswith(f"{account}{namespace}:"):
+def owned(meta: Meta, user: str, terms: Terms) -> bool:
+    """Whether an operator makes it for a job that is queued itself; not everybody who claims an owner is believed."""
+    accounts = tuple(f"{ACCOUNT}{each}:" for each in terms.operator_namespaces)
+    if user != DIRECT_CONTROLLER and not user.startswith(accounts):
         return False
     kinds = {f"{kind.group}/{kind.kind}" for kind in terms.kinds}
     return any(

@@ -16,7 +16,9 @@ from usher.settings.tree import Settings
 MANAGED: Final = names.MANAGED
 DIRECT_CONTROLLER: Final = "system:kube-controller-manager"
 """Who makes pods where controllers have no accounts of their own."""
-CONTROLLERS: Final = "system:serviceaccount:kube-system:"
+ACCOUNT: Final = "system:serviceaccount:"
+"""How the names of service accounts begin; their namespace follows."""
+CONTROLLERS: Final = f"{ACCOUNT}kube-system:"
 """How the names of the cluster's own controllers begin."""
 NODES: Final = "system:nodes"
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -32,12 +34,14 @@ class Terms:
     system_namespace: str = names.SYSTEM_NAMESPACE
     account: str = "usher"
     managed_namespaces: tuple[str, ...] = ()
+    operator_namespaces: tuple[str, ...] = ("kube-system",)
+    """Whose service accounts are believed to make jobs for queued ones."""
     kinds: tuple[JobKind, ...] = ()
 
     @property
     def user(self) -> str:
         """The manager, as the API server knows it."""
-        return f"system:serviceaccount:{self.system_namespace}:{self.account}"
+        return f"{ACCOUNT}{self.system_namespace}:{self.account}"
 
     def exempt(self, namespace: str) -> bool:
         """Whether a namespace is never managed: Kubernetes' own, and Usher's."""
@@ -53,5 +57,6 @@ def terms_of(settings: Settings) -> Terms:
         system_namespace=settings.system_namespace,
         account=settings.admission.account,
         managed_namespaces=settings.managed_namespaces,
+        operator_namespaces=settings.admission.operator_namespaces,
         kinds=tuple(kinds_named(settings.jobs.kinds)),
     )

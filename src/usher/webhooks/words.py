@@ -47,6 +47,10 @@ ALLOCATED: Final = (
     "this QueueJob has resources allocated and cannot change its queue meanwhile: set resourceno to 0 first and wait "
     "until status.allocatedno is 0"
 )
+RESOURCE_QUOTA: Final = (
+    "this ResourceQuota was made by Usher for queue {queue} and follows its quota: change the quota or the queue, or "
+    "create a ResourceQuota of your own, and this one gives way"
+)
 QUEUE_FORBIDDEN: Final = (
     "namespace {namespace} may not use queue {queue}: name one of {usable}, or ask an administrator to let the "
     "namespaceSelector of queue {queue} select it"

@@ -26,6 +26,9 @@
 {{- end }}
 
 {{- /* Lists as they stand inside of a list of CEL, without the quotes at both ends. */}}
+{{- define "usher.operators" -}}
+{{- join "', '" (dig "admission" "operatorNamespaces" (list "kube-system") .Values.config) -}}
+{{- end }}
 {{- define "usher.queueKeys" -}}
 {{- join "', '" (dig "labels" "queue" (list "scheduling.x-k8s.io/queue-name" "koord-queue/queue-name" "kube-queue/queue-name" "kueue.x-k8s.io/queue-name") .Values.config) -}}
 {{- end }}
