@@ -45,7 +45,11 @@ def bare_cluster(request: pytest.FixtureRequest, control_plane_parts: Parts) -> 
     place.mkdir(parents=True)
     policy = place / "audit-policy.yaml"
     policy.write_text(AUDIT)
-    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={place / 'audit.json'}"]
+    flags = [
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={place / 'audit.json'}",
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",  # who blocks an owner must have the right to
+    ]
     cluster = in_background(Plan(place, NODES, leash=home / "leash", extra_args={"kube-apiserver": flags}))
     yield cluster
     stop_cluster(place)

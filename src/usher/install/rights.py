@@ -83,7 +83,7 @@ def cluster_rights() -> list[Right]:
         Right("units are made for jobs and follow them", GROUP, ("queueunits",), (*READ, "create", "patch", "delete")),
         Right("requests without a job are units, too", GROUP, ("queuejobs",), READ),
         Right("units are owned by them", GROUP, ("queuejobs/finalizers",), ("update",)),
-        Right("what units are charged to", GROUP, ("queuequotas",), READ),
+        Right("what units are charged to", GROUP, ("queuequotas",), FOLLOW),
         Right("what units wait in; a quota has one by default", GROUP, ("queues",), (*READ, "create", "delete")),
         Right("a Queue makes a quota, and a quota a Queue", "", ("resourcequotas",), (*READ, *MAKE)),
         Right("quotas of Koordinator, where there are any", SIG_SCHEDULING, ELASTIC, FOLLOW),
