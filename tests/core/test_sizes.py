@@ -113,6 +113,30 @@ def test_a_refused_growth_leaves_it_as_it_was_and_tries_again() -> None:
     assert play.counts("b/spark") == [5]
 
 
+def test_elastic_units_that_come_at_once_and_each_want_everything_share_it() -> None:
+    """The first starts with all; the others may take back a part of it in the next call, not in the same one."""
+    play = Harness(*tenant("a"), *tenant("b"), *tenant("c"), cpu=8)
+
+    play.submit(*(unit(f"{name}/spark", count=8, least=1, cpu=1, elastic=True) for name in "abc"))
+
+    assert sorted(play.counts(f"{name}/spark") for name in "abc") == [[2], [3], [3]]
+    assert play.evictions == []
+
+
+def test_room_that_one_elastic_unit_grew_into_is_shared_with_another() -> None:
+    """Both want all that is freed: whoever is first takes it, and gives the other's part back in the next call."""
+    play = Harness(*tenant("a"), *tenant("b"), *tenant("c"), cpu=9)
+    play.submit(unit("a/ends", cpu=3))
+    for name in "bc":
+        play.submit(unit(f"{name}/spark", count=90, least=1, cpu="100m", elastic=True))
+    assert [play.counts(f"{name}/spark") for name in "bc"] == [[30], [30]]
+
+    play.finish("a/ends")
+
+    assert [play.counts(f"{name}/spark") for name in "bc"] == [[45], [45]]
+    assert play.evictions == []
+
+
 def test_an_elastic_victim_shrinks_before_anybody_is_evicted() -> None:
     play = Harness(*tenant("a"), *tenant("b"), cpu=10)
     play.submit(unit("b/spark", count=10, least=2, cpu=1, elastic=True))

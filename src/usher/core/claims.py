@@ -44,6 +44,8 @@ class Claims:
             ends = unit.spec.max_execution_ms is not None and bool(self._world.nominated)
             hope = ends or group.lane.queue.spec.preempts
             hope = hope or (not self._coming(unit) and self.may_claim(unit, unit.ask_least))
+            if not hope and unit.spec.elastic and unit.claims and self._entitled(unit, unit.ask_least):
+                self._world.claimants[group] = None  # somebody may take all that is free now, and be richer then
             known = self._hopes[group] = (unit, hope)
         return known[1]
 
@@ -104,7 +106,7 @@ class Claims:
         cause = Cause.RECLAIMED
         search = self.search()
         guaranteed = not self._not_guaranteed(unit)
-        searched = guaranteed and unit.claims and self._entitled(unit)  # it may be poorer than somebody later
+        searched = guaranteed and unit.claims and self._entitled(unit, unit.ask)  # it may be poorer than somebody later
         if guaranteed and self.may_claim(unit, unit.ask):
             searched = True
             plan = search.claim(unit)
@@ -149,12 +151,12 @@ class Claims:
         assert unit.leaf is not None
         return not unit.spec.preemptible and self._world.ledger.not_guaranteed(unit.leaf, unit.ask) is not None
 
-    def _entitled(self, unit: UnitState) -> bool:
+    def _entitled(self, unit: UnitState, ask: Amounts) -> bool:
         leaf = unit.leaf
         assert leaf is not None
         return self._world.shares.policy.entitles and all(
             leaf.used.get(name, 0) + leaf.held.get(name, 0) + amount <= leaf.deserved.get(name, 0)
-            for name, amount in unit.ask.items()
+            for name, amount in ask.items()
         )
 
     def may_claim(self, unit: UnitState, ask: Amounts) -> bool:

@@ -145,7 +145,10 @@ class Contest:
             most[node.parent] = max(whole, shares.share(node)), max(without, shares.share_without(node))
         for group in world.claimants:
             unit = group.top()
-            if unit is not None and unit.leaf is not None and self._poorer(unit.leaf, unit.ask, most):
+            if unit is None or unit.leaf is None:
+                continue
+            ask = unit.ask_least if unit.spec.elastic else unit.ask  # an elastic one takes back in part
+            if self._poorer(unit.leaf, ask, most):
                 self._open_group(group)
 
     def _poorer(self, leaf: Node, ask: Amounts, most: Mapping[Node | None, tuple[int, int]]) -> bool:
