@@ -58,3 +58,28 @@ async def test_a_queue_that_comes_back_for_its_request_takes_it_back(live: Live)
     await until_allocated(live, "wide", 4)
     await live.queue("q03", quota="q03")
     await until_allocated(live, "wide", 8)
+
+
+async def test_queues_that_only_ask_divide_the_cluster_exactly(live: Live) -> None:
+    names = ("q01", "q02", "q03")
+    for name in names:
+        await live.quota(name)
+        await live.queue(name, quota=name, request={"cpu": "8"})
+
+    await live.start()
+
+    seen: list[str] = []
+
+    async def divided() -> bool:
+        found = [(await live.get("queue", name)).get("status", {}).get("allocated", {}).get("cpu") for name in names]
+        seen[:] = sorted(str(each) for each in found)
+        return seen == ["2666m", "2667m", "2667m"]
+
+    try:
+        await live.wait("each has a third, to a thousandth of a core", divided)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {seen}") from None
+    await queue_job(live, "real", queue="q01", resourceno=2)
+    await until_allocated(live, "real", 2)
+    await until_queue(live, "q02", cpu="3")
+    await until_queue(live, "q03", cpu="3")

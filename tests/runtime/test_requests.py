@@ -11,7 +11,9 @@ from usher.core.phases import Cause
 from usher.runtime.requests import answers, unit_for
 
 PARTS = {
-    "cores by thousandths": ({"cpu": 2_000}, 1_000, {"cpu": 2}),
+    "cores by thousandths": ({"cpu": 2_000}, 2_000, {"cpu": 1}),
+    "memory by bytes": ({"memory": 10 << 30}, 10 << 30, {"memory": 1}),
+    "two in proportion": ({"cpu": 2_000, "memory": 4 << 30}, 16, {"cpu": 125, "memory": 256 << 20}),
     "whole devices stay whole": ({"cpu": 16_000, "example.com/gpu": 4}, 4, {"cpu": 4_000, "example.com/gpu": 1}),
     "what cannot be divided is one part": ({"cpu": 1_001, "memory": 3}, 1, {"cpu": 1_001, "memory": 3}),
     "what is zero is not asked for": ({"cpu": 10, "memory": 0}, 10, {"cpu": 1}),

@@ -22,8 +22,6 @@ from usher.core.views import QueueView
 if TYPE_CHECKING:
     from usher.runtime.manager import Manager
 
-PARTS_MAX: Final = 1_000
-"""Into how many parts a request is divided at most."""
 MARK: Final = "~"
 """Begins the names of such units; no object can be called so."""
 
@@ -33,10 +31,13 @@ def key_of(queue: Queue) -> str:
 
 
 def unit_for(queue: Queue, created_ms: int) -> Unit:
-    """The unit that stands for a request: as many equal parts as whole numbers allow, of which one is enough."""
+    """The unit that stands for a request: as many equal parts as whole numbers allow, of which one is enough.
+
+    Of one resource it can so get exactly what it deserves. How many parts there are costs nothing: sizes are searched
+    by halves.
+    """
     amounts = {name: amount for name, amount in queue.request.items() if amount > 0}
-    whole = gcd(*amounts.values())
-    parts = next(each for each in range(min(whole, PARTS_MAX), 0, -1) if whole % each == 0)
+    parts = gcd(*amounts.values())
     request = {name: amount // parts for name, amount in amounts.items()}
     return Unit(
         queue.namespace,
