@@ -55,6 +55,20 @@ async def until_preempting(live: Live, kind: str, name: str, cpu: str) -> None:
     await live.wait(f"{kind} {name} shows {cpu or 'nothing'} as preempting", shows)
 
 
+async def until_hears(live: Live, job: str, said: str) -> None:
+    """Wait until the manager's reason why a job waits has this in it; numbers alone are not written anew."""
+    unit = await live.unit(job)
+    assert unit is not None
+    key = f"{live.namespace}/{unit['metadata']['name']}"
+
+    async def hears() -> bool:
+        manager = live.processes[-1][0].manager
+        assert manager is not None
+        return said in manager.engine.reason(key)[1]
+
+    await live.wait(f"{job} is told: {said}", hears)
+
+
 def extra_node(name: str = "extra") -> Object:
     """A node of four cores for those who name it."""
     offers = {"cpu": "4", "memory": "16Gi", "pods": "10"}
