@@ -2,10 +2,10 @@
 
 Usage: python bench/week.py [--seeds 1 2 3] [--json FILE] [--html FILE]
 
-The week is examples/simulate/week.py. It is run under drf, koordinator, proportion and none; then under drf without
-room kept for units that were overtaken (reserveAfter=0s), and under drf with the same work in pieces of one CPU or one
-GPU, which shows what of the distance from exact DRF comes from jobs that cannot be divided. All numbers but the seconds
-are the same on every machine.
+The week is examples/simulate/week.py. It is run under drf, koordinator, proportion and none; then under each without
+room kept for units that were overtaken (reserveAfter=0s); and under drf with the same work in pieces of one CPU or one
+GPU. The last two show what of the distance from exact DRF comes from that room, and from jobs that cannot be divided.
+All numbers but the seconds are the same on every machine.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ RUNS = (
     ("proportion", "", False),
     ("none", "", False),
     ("drf", "reserveAfter=0s", False),
+    ("koordinator", "reserveAfter=0s", False),
+    ("proportion", "reserveAfter=0s", False),
+    ("none", "reserveAfter=0s", False),
     ("drf", "", True),
 )
 """Share policy, setting, whether in pieces."""
@@ -102,14 +105,14 @@ def row(outcome: Outcome, small: bool, seconds: float) -> dict[str, Any]:
 
 def shown(rows: list[dict[str, Any]]) -> str:
     """The runs beside each other."""
-    lines = [f"{'':24}" + "".join(f"{name:>14}" for name in (*SHARES, "lost", "evicted/h", "wait mean", "used cpu"))]
+    lines = [f"{'':28}" + "".join(f"{name:>14}" for name in (*SHARES, "lost", "evicted/h", "wait mean", "used cpu"))]
     for each in rows:
         label = " ".join([each["share"], *(f"{k}={v}" for k, v in each["set"].items())])
         values = [f"{each[key]:.3f}" for key in (*SHARES, "lost_to_evictions")]
         values += [f"{each['evictions_per_hour']:.2f}", f"{each['wait_s']['mean'] / 3600:.1f}h"]
         values.append(f"{each['utilisation']['cpu']:.1%}")
         name = f"{label}{' in pieces' if each['jobs'] != 'whole' else ''}"
-        lines.append(f"{name:24}" + "".join(f"{value:>14}" for value in values))
+        lines.append(f"{name:28}" + "".join(f"{value:>14}" for value in values))
     return "\n".join(lines)
 
 
