@@ -61,6 +61,7 @@ bench: parts ## measure, and record the results in bench/results (WAITING=1000,â
 	@$(BIN)/python bench/controlplane.py
 	@$(BIN)/python bench/shares.py --json bench/results/shares.json
 	@$(BIN)/python bench/engine.py --waiting $(WAITING) --json bench/results/engine.json
+	@$(BIN)/python bench/week.py --json bench/results/week.json
 	@$(BIN)/python bench/webhook.py
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --inexact --quiet --group bench && $(BIN)/python bench/client.py
 
