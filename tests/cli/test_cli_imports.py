@@ -100,6 +100,16 @@ def test_what_waits_does_so_without_the_engine_and_without_aiohttp(given: str, n
     assert not too_much(modules) - {"asyncio", "tempfile"}
 
 
+def test_the_engine_explains_without_what_only_a_leader_needs(nowhere: str, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("")
+    modules = imported("--kubeconfig", nowhere, "explain", "--config", str(settings), "a")
+
+    assert "usher.app.looking" in modules
+    assert not {"aiohttp", "uvloop", "prometheus_client", "cryptography"} & modules
+    assert not {"usher.app.process", "usher.app.doors", "usher.server.server"} & modules
+
+
 def test_what_was_written_is_explained_without_deciding_anything(nowhere: str) -> None:
     modules = imported("--kubeconfig", nowhere, "explain", "--stored", "a")
 

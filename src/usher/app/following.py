@@ -56,6 +56,14 @@ class Following:
         if self.sources is not None:
             await self.sources.settled()
 
+    async def listed_once(self, stack: contextlib.AsyncExitStack) -> None:
+        """Take in everything that is there now, and follow none of it; raises what keeps us from reading it."""
+        for watched in self.watched:
+            await watched.informer.list_once()
+        if self.sources is not None:
+            await stack.enter_async_context(self.sources)
+            await self.sources.settled()
+
     def unsynced(self) -> list[str]:
         """The kinds that were not listed yet."""
         if not self.watched:

@@ -104,7 +104,7 @@ async def _installed(session: Session) -> str:
 
 def _computed(connection: Connection, name: str, settings: Settings) -> tuple[Explanation | None, str]:
     """The engine's answer; else, if we may not read what it needs, a sentence about that."""
-    from usher.app.process import ManagerProcess
+    from usher.app.looking import Looking
     from usher.jobkinds.registry import UnknownKindError
     from usher.kube.config import Config
     from usher.policies.registry import PluginError
@@ -114,8 +114,8 @@ def _computed(connection: Connection, name: str, settings: Settings) -> tuple[Ex
         import asyncio
 
         try:
-            process = ManagerProcess(config, settings)
-            answer = asyncio.run(process.look(lambda manager: explained(manager, config.namespace, name)))
+            looking = Looking(config, settings)
+            answer = asyncio.run(looking.look(lambda manager: explained(manager, config.namespace, name)))
         except Forbidden as error:
             return None, f"The engine cannot be asked: {error.message}."
         except (UnknownKindError, PluginError) as error:

@@ -159,6 +159,11 @@ class Informer(Generic[T]):
                 self._note(cannot.error)
                 if isinstance(cannot.error, BadRequest | Invalid):
                     self._watch_list = False  # this server does not know it, and will not learn
+        await self.list_once()
+        return True
+
+    async def list_once(self) -> None:
+        """Take in everything that is there now. For who does not want to follow it; raises what keeps us from it."""
         listing = Listing(self.store)
         version = ""
         async for page in self._client.pages(self.resource, **self._where, limit=self._page):
@@ -168,7 +173,6 @@ class Informer(Generic[T]):
                 listing.reject(rejected)
             version = page.resource_version
         self._replace(listing, version)
-        return True
 
     async def _start_with_watch_list(self) -> bool:
         """All objects as a stream, then what happens to them, on one connection."""
