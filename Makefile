@@ -59,6 +59,7 @@ fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs and CRD
 
 bench: parts ## measure, and record the results in bench/results (WAITING=1000,… for other backlogs)
 	@$(BIN)/python bench/controlplane.py
+	@$(BIN)/python bench/cli.py
 	@$(BIN)/python bench/shares.py --json bench/results/shares.json
 	@$(BIN)/python bench/engine.py --waiting $(WAITING) --json bench/results/engine.json
 	@$(BIN)/python bench/week.py --json bench/results/week.json
