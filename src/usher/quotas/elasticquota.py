@@ -20,7 +20,7 @@ from usher.core.amounts import Amounts, field_path, format_amount, parse_amounts
 from usher.core.model import ROOT, Quota
 from usher.quotas.objects import ElasticQuota
 from usher.quotas.placing import MIN_ABOVE_MAX, above_max
-from usher.quotas.source import INVALID, NAME_RESERVED, Labels, Problem, QueueHint
+from usher.quotas.source import INVALID, NAME_RESERVED, Keeping, Labels, Problem, QueueHint
 
 PREFIX: Final = "quota.scheduling.koordinator.sh/"
 ROOT_QUOTA: Final = "koordinator-root-quota"
@@ -71,14 +71,13 @@ class _Derived:
     problems: dict[str, list[Problem]]
 
 
-class ElasticQuotas:
+class ElasticQuotas(Keeping[_Kept]):
     """All ElasticQuotas of the cluster."""
 
     kind: Final = "ElasticQuota"
 
     def __init__(self) -> None:
-        self.revision = 0
-        self._kept: dict[str, _Kept] = {}
+        super().__init__()
         self._derived: _Derived | None = None
 
     def changed(self, found: ElasticQuota) -> None:
@@ -89,23 +88,6 @@ class ElasticQuotas:
         if before is None or before.basis != basis:
             self._kept[key] = read(found, key, basis)
             self._touch()
-
-    def gone(self, key: str) -> None:
-        """An ElasticQuota was deleted."""
-        if self._kept.pop(key, None) is not None:
-            self._touch()
-
-    def clear(self) -> None:
-        """The kind itself is gone, and all objects with it."""
-        if self._kept:
-            self._kept.clear()
-            self._touch()
-
-    def namespace_changed(self, name: str, labels: Labels) -> None:
-        """Namespaces are named, never selected by labels."""
-
-    def namespace_gone(self, name: str) -> None:
-        """As above."""
 
     def nodes(self) -> Mapping[str, Quota]:
         return self._now().nodes
@@ -123,7 +105,7 @@ class ElasticQuotas:
         return self._now().problems
 
     def _touch(self) -> None:
-        self.revision += 1
+        super()._touch()
         self._derived = None
 
     def _now(self) -> _Derived:

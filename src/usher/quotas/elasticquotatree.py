@@ -18,7 +18,7 @@ from usher.core.amounts import Amounts, field_path, format_amount, parse_amounts
 from usher.core.model import ROOT, Quota
 from usher.quotas.objects import ElasticQuotaTree, TreeNode
 from usher.quotas.placing import MIN_ABOVE_MAX, above_max
-from usher.quotas.source import INVALID, NAME_RESERVED, Labels, Problem, QueueHint
+from usher.quotas.source import INVALID, NAME_RESERVED, Keeping, Problem, QueueHint
 
 HOME: Final = "kube-system"
 MAX_JOBS: Final = ("koord-queue/max-jobs", "kube-queue/max-jobs")
@@ -45,40 +45,23 @@ class _Read:
     problems: list[Problem] = field(default_factory=list)
 
 
-class ElasticQuotaTrees:
+class ElasticQuotaTrees(Keeping[ElasticQuotaTree]):
     """All ElasticQuotaTrees of the cluster, of which one counts."""
 
     kind: Final = "ElasticQuotaTree"
 
     def __init__(self, system_namespace: str) -> None:
-        self.revision = 0
+        super().__init__()
         self._system = system_namespace
-        self._trees: dict[str, ElasticQuotaTree] = {}
         self._read: _Read | None = None
 
     def changed(self, found: ElasticQuotaTree) -> None:
         """A tree appeared or changed; what is not its spec is not looked at."""
         key = f"{found.metadata.namespace}/{found.metadata.name}"
-        before = self._trees.get(key)
-        self._trees[key] = found
+        before = self._kept.get(key)
+        self._kept[key] = found
         if before is None or before.spec != found.spec:
             self._touch()
-
-    def gone(self, key: str) -> None:
-        if self._trees.pop(key, None) is not None:
-            self._touch()
-
-    def clear(self) -> None:
-        """The kind itself is gone, and all objects with it."""
-        if self._trees:
-            self._trees.clear()
-            self._touch()
-
-    def namespace_changed(self, name: str, labels: Labels) -> None:
-        """Namespaces are named, never selected by labels."""
-
-    def namespace_gone(self, name: str) -> None:
-        """As above."""
 
     def nodes(self) -> Mapping[str, Quota]:
         return self._now().nodes
@@ -93,21 +76,21 @@ class ElasticQuotaTrees:
         chosen = self._chosen()
         found: dict[str, Sequence[Problem]] = {
             key: [Problem(ANOTHER_TREE, f"only one tree counts, and that is {chosen}")]
-            for key in self._trees
+            for key in self._kept
             if key != chosen
         }
         return {**found, chosen: self._now().problems} if self._now().problems else found
 
     def _chosen(self) -> str:
-        return min(self._trees, key=lambda key: (not key.startswith(f"{HOME}/"), key), default="")
+        return min(self._kept, key=lambda key: (not key.startswith(f"{HOME}/"), key), default="")
 
     def _touch(self) -> None:
-        self.revision += 1
+        super()._touch()
         self._read = None
 
     def _now(self) -> _Read:
         if self._read is None:
-            tree = self._trees.get(self._chosen())
+            tree = self._kept.get(self._chosen())
             self._read = _Read() if tree is None else read(tree, self._system)
         return self._read
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from usher.core.model import Quota, Requirement
 
@@ -88,6 +88,39 @@ class QuotaSource(Protocol):
     def problems(self) -> Mapping[str, Sequence[Problem]]:
         """By the key of the object: what is wrong with it, whatever the others are."""
         ...
+
+
+K = TypeVar("K")
+
+
+class Keeping(Generic[K]):
+    """Objects by key, and a revision that grows with each change of them: what sources have in common whose kind may go
+    away, and whose objects name their namespaces."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._kept: dict[str, K] = {}
+
+    def gone(self, key: str) -> None:
+        """An object was deleted."""
+        if self._kept.pop(key, None) is not None:
+            self._touch()
+
+    def clear(self) -> None:
+        """The kind itself is gone, and all objects with it."""
+        if self._kept:
+            self._kept.clear()
+            self._touch()
+
+    def namespace_changed(self, name: str, labels: Labels) -> None:
+        """Namespaces are named, never selected by labels."""
+
+    def namespace_gone(self, name: str) -> None:
+        """As above."""
+
+    def _touch(self) -> None:
+        """What follows from the objects is to be worked out anew."""
+        self.revision += 1
 
 
 INVALID: Final = "Invalid"
