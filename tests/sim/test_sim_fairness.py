@@ -143,6 +143,44 @@ def test_a_unit_that_can_never_run_asks_for_nothing(tmp_path: Path) -> None:
     assert run["summary"]["jain"] is None
 
 
+@pytest.mark.parametrize(("minutes", "seconds"), [(900, 30), (900, 10), (900, 50), (2100, 10)])
+def test_a_long_run_is_measured_at_fewer_moments_that_say_the_same(minutes: int, seconds: int, tmp_path: Path) -> None:
+    """a has one cpu of four all the time; b has two, and one more for some seconds of every minute."""
+    short = [job(f"m{i}", namespace="b", at=f"{i}m5s", runs=f"{seconds}s") for i in range(minutes)]
+    always = [job("j", namespace="a", runs=f"{minutes}m"), job("j", cpu="2", namespace="b", runs=f"{minutes}m")]
+
+    run = report(write(tmp_path, node(cpu="4"), *tenants("a", "b"), *always, *short))
+
+    assert run["summary"]["end_s"] == minutes * 60
+    assert 400 < len(run["shares"]["at_s"]) <= 1000, "of 1,802 instants or more"
+    assert shares(run)["a"]["mean"] == 0.25
+    assert shares(run)["b"]["mean"] == pytest.approx(0.5 + 0.25 * seconds / 60, abs=0.015)
+    assert run["summary"]["drf_gap"] == 0.0
+
+
+def test_a_long_wait_at_the_end_counts_in_full(tmp_path: Path) -> None:
+    """For 20 minutes b has a cpu for half of the time, then a is alone for nine times as long."""
+    short = [job(f"m{i}", namespace="b", at=f"{i}s", runs="500ms") for i in range(1200)]
+
+    run = report(write(tmp_path, node(cpu="4"), *tenants("a", "b"), *jobs("a", 1, runs="200m"), *short))
+
+    assert run["summary"]["end_s"] == 200 * 60
+    assert shares(run)["a"]["asking_s"] == 200 * 60
+    assert shares(run)["b"]["asking_s"] == pytest.approx(600, abs=60)
+
+
+def test_too_many_quotas_are_not_measured(tmp_path: Path) -> None:
+    many = [f"t{i}" for i in range(200)]
+    path = write(tmp_path, node(cpu="4"), *tenants(*many), *jobs("t1", 2), *jobs("t2", 2))
+
+    run, text = report(path), simulate(path).stdout
+
+    assert (run["summary"]["jain"], run["summary"]["jain_exact"], run["summary"]["drf_gap"]) == (None, None, None)
+    assert run["shares"] == {"at_s": [], "jain": [], "jain_exact": [], "tenants": []}
+    assert {each["dominant_share"] for each in run["tenants"]} == {None}
+    assert re.search(r"shares +-\n", text)
+
+
 @given(values=st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
 def test_jains_index_is_between_one_nth_and_one(values: list[float]) -> None:
     assert 1 / len(values) - 1e-9 <= jain(values) <= 1 + 1e-9

@@ -160,6 +160,8 @@ class Simulation:
         self.end_ms = self._last_ms if until is None else until
         self.records.close(self.end_ms)
         self.requests.close(self.end_ms)
+        if self.samples.passed(self.end_ms):
+            self.samples.add_passed(self.end_ms, self.engine.quotas())
         self.samples.add(self.end_ms, self.engine.quotas())
 
     def _plan(self, at_ms: int, code: int, index: int = 0, event: e.Event | None = None) -> None:
@@ -204,6 +206,8 @@ class Simulation:
     def _settle(self, events: list[e.Event], now: int) -> None:
         """Call the engine until it has no more to say about this instant."""
         carry_out, handle, requests = self._carry_out, self.engine.handle, self.requests
+        if self.samples.passed(now):
+            self.samples.add_passed(now, self.engine.quotas())
         for _ in range(ROUNDS_MAX):
             commands = handle(events, now)
             self._outcomes = events = []

@@ -18,7 +18,7 @@ from usher.core.model import ROOT
 from usher.sim.exact import Claimant, exact_drf
 from usher.sim.samples import Samples, Seen
 
-SHARES_MAX: Final = 20_000
+SHARES_MAX: Final = 10_000
 """With more tenants × moments than this, only every second, third, … moment is measured."""
 
 

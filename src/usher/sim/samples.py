@@ -1,14 +1,18 @@
 """Every quota over time, at a bounded number of moments: used, deserved, and what its units ask for.
 
-The first moments are all kept, so that a small run is drawn and measured exactly. When there are too many, every second
-one is dropped and from then on only those a step apart are taken; the step doubles each time. Asking the engine for
-deserved may cost a computation: it is asked only then.
+The state after every instant is kept, so that a small run is drawn and measured exactly. When that is too much, moments
+are chosen instead, a step apart on average, and the state that held then is kept; the step doubles each time that there
+are too many. They are chosen by chance (always the same), because a state that comes back at regular times would be
+seen always or never, and apart from what happens, because states that hold for long must be seen more often. Asking the
+engine for deserved may cost a computation: it is asked only then.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Final, NamedTuple
 
 from usher.core.amounts import Amounts, Signature
@@ -51,15 +55,29 @@ class Samples:
         """For each moment the tree, root first; empty if it is too large."""
         self._step_ms = step_ms
         self._due_ms = 0
+        self._chance = Random(1)  # noqa: S311 (no secret depends on it)
         self._rows: list[dict[tuple[str, str], tuple[int, int]]] = []
         self._known: dict[str, Seen] = {}
 
+    def passed(self, now: int) -> bool:
+        """Whether the state before this instant is wanted: a chosen moment lies between the last one and it."""
+        return bool(self.times) and self._step_ms > 0 and self._due_ms < now
+
+    def add_passed(self, now: int, views: Sequence[QuotaView]) -> None:
+        """Keep the state that holds until this instant, for the moment that was chosen."""
+        self._keep(self._due_ms, views)
+        self._choose(now)
+
     def due(self, now: int) -> bool:
         """Whether the state after this instant is wanted."""
-        return now >= self._due_ms
+        return not self.times or not self._step_ms or self._due_ms == now
 
     def add(self, now: int, views: Sequence[QuotaView]) -> None:
         """Keep the state after an instant."""
+        self._keep(now, views)
+        self._choose(now + 1)
+
+    def _keep(self, now: int, views: Sequence[QuotaView]) -> None:
         row: dict[tuple[str, str], tuple[int, int]] = {}
         for view in views[:QUOTAS_MAX]:
             self.quotas.setdefault(view.name, view.parent)
@@ -78,7 +96,6 @@ class Samples:
         self.trees.append(tree)
         if len(self.times) > SAMPLES_MAX:
             self._thin()
-        self._due_ms = now + self._step_ms if self._step_ms else now
 
     def series(self, quota: str, resource: str) -> tuple[list[int], list[int]]:
         """Used and deserved of one quota at each of `times`."""
@@ -102,10 +119,29 @@ class Samples:
             self._known[view.name] = seen
         return self._known[view.name]
 
+    def _choose(self, first: int) -> None:
+        """The next moment, not before `first`."""
+        if self._step_ms:
+            self._due_ms += max(0, first - self._due_ms) // self._step_ms * self._step_ms
+            while self._due_ms < first:
+                self._due_ms += self._stride()
+
+    def _stride(self) -> int:
+        return self._step_ms // 2 + self._chance.randint(1, self._step_ms)
+
     def _thin(self) -> None:
+        """Keep what held at moments further apart."""
         span = self.times[-1] - self.times[0]
         self._step_ms = max(2 * self._step_ms, 2 * span // SAMPLES_MAX, 1)
-        kept = range(0, len(self.times), 2)
+        moments, kept = [self.times[0]], [0]
+        moment = moments[0] + self._stride()
+        while moment <= self.times[-1]:
+            place = bisect_right(self.times, moment) - 1
+            if place > kept[-1]:
+                moments.append(moment)
+                kept.append(place)
+            moment += self._stride()
+        self._due_ms = moment
         self._rows = [self._rows[i] for i in kept]
         self.trees = [self.trees[i] for i in kept]
-        self.times = array("q", [self.times[i] for i in kept])
+        self.times = array("q", moments)
