@@ -1,4 +1,5 @@
-"""The Dockerfile, by what it says: no registry can be reached from where the tests run, so nothing is built here."""
+"""The Dockerfile, by what it says: no registry can be reached from where the tests run, so no image is built here. What
+its instructions make is in test_image.py."""
 
 from __future__ import annotations
 
