@@ -24,16 +24,6 @@ from usher.testing.elastic import CHIP, OTHER, RUNTIMES, elastic_quota
 
 NAME = "quota.scheduling.koordinator.sh/name"
 KINDS = "elasticquotas.scheduling.sigs.k8s.io"
-LIVE_RUNTIMES = (
-    "by weight above min",
-    "no weight, no more than min",
-    "no unit is lost by rounding",
-    "the owner has come back a little",
-    "what is not lent stays",
-    "a child may have what its sibling lends",
-    "three levels, more than max asked",
-)
-"""One of each sort; the whole table is run without a cluster."""
 
 
 @pytest.fixture
@@ -47,7 +37,7 @@ async def test_the_shares_are_what_koordinator_computes(elastic: Live) -> None:
     live = elastic
     await live.start("plugins.share=koordinator", "capacityLossGrace=0s")
     try:
-        for case in (RUNTIMES[name] for name in LIVE_RUNTIMES):
+        for case in RUNTIMES.values():
             await offer(live, {**dict.fromkeys((CHIP, OTHER), None), **case.total})
             await live.admin.apply(*case.quotas)
             asked = [unit(name, live.namespace, quota, request) for name, quota, request in case.units()]
