@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from living import Live, Object
 
-from usher.api.times import ms_of
+from usher.api.times import ms_of, time_of
 
 PRIORITY = "scheduling.x-k8s.io/priority"
 SLOW = {"sim.usher.dev/stops-in": "1h"}
@@ -85,5 +87,6 @@ async def ready(live: Live, node: str, is_ready: bool) -> None:
     """Let a node stop to answer, or answer again."""
     silent = None if is_ready else "true"
     await live.patch("node", node, {"metadata": {"annotations": {"sim.usher.dev/silent": silent}}})
-    status = "True" if is_ready else "False"
-    await live.patch("node", node, {"status": {"conditions": [{"type": "Ready", "status": status}]}}, "status")
+    now = time_of(time.time_ns() // 1_000_000_000 * 1_000)  # in whole seconds, as Kubernetes writes it
+    said = {"type": "Ready", "status": "True" if is_ready else "False", "lastTransitionTime": now}
+    await live.patch("node", node, {"status": {"conditions": [said]}}, "status")

@@ -65,6 +65,31 @@ async def test_a_lost_node_costs_nobody_anything_during_the_grace(lent: Live, ho
         assert evicted_ms(unit) >= lost_ms + GRACE_MS
 
 
+@pytest.mark.parametrize("how", [each for each in LOST if each != "it is deleted"])
+async def test_a_new_leader_gives_a_lost_node_the_rest_of_its_grace(lent: Live, how: str) -> None:
+    live = lent
+    await lend(live)
+    lost_ms = time.time_ns() // 1_000_000_000 * 1_000
+    await LOST[how](live)
+
+    async def written() -> bool:
+        taints = (await live.get("node", "extra"))["spec"]["taints"]
+        return any(each["key"].startswith("node.kubernetes.io/") and "timeAdded" in each for each in taints)
+
+    await live.wait("its controller wrote since when", written)
+    await live.kill()
+    await live.job("owner", queue="owner", cpu="4")
+
+    await live.start(f"capacityLossGrace={2 * GRACE_MS}ms")
+
+    await live.until("owner", "Running")
+    assert await evictions(live, *LOANS) == ["loan-1", "loan-2"]
+    for name in ("loan-1", "loan-2"):
+        unit = await live.unit(name)
+        assert unit is not None
+        assert evicted_ms(unit) >= lost_ms + 2 * GRACE_MS, "not earlier, because the leader is new"
+
+
 async def cordoned(live: Live, away: bool) -> None:
     await live.admin("cordon" if away else "uncordon", "extra")
 

@@ -14,6 +14,7 @@ from usher.runtime.capacity import CLOSED, Capacity, offered
 from usher.runtime.objects import NodeObject
 
 GRACE = 300_000
+UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def node(
@@ -183,3 +184,53 @@ def test_sums_are_those_of_the_nodes_whatever_happens(steps: list[tuple[int, str
         assert told.amounts.get("cpu", 0) == amounts
         assert (told.amounts if told.shared is None else told.shared).get("cpu", 0) == shared
         assert (capacity.next_ms is not None) or shared == amounts
+
+
+AWAY: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "it does not answer": ({}, {"status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:40Z"}, True),
+    "for longer than the grace": ({}, {"status": "False", "lastTransitionTime": "1969-12-31T23:00:00Z"}, False),
+    "since nobody knows when": ({}, {"status": "False"}, False),
+    "since something that is no time": ({}, {"status": "False", "lastTransitionTime": "long ago"}, False),
+    "it is cordoned": (
+        {"unschedulable": True, "taints": [{**UNSCHEDULABLE, "timeAdded": "1970-01-01T00:01:40Z"}]},
+        {"status": "True"},
+        True,
+    ),
+    "it is cordoned, and nobody wrote when": ({"unschedulable": True}, {"status": "True"}, False),
+    "it was never a place for jobs": (
+        {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]},
+        {"status": "False", "lastTransitionTime": "1970-01-01T00:01:40Z"},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", AWAY)
+def test_a_new_leader_gives_a_node_that_is_away_the_rest_of_its_grace(how: str) -> None:
+    spec, ready, counts = AWAY[how]
+    body = {
+        "metadata": {"name": "away"},
+        "spec": spec,
+        "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", **ready}]},
+    }
+    away = msgspec.convert(body, NodeObject)
+    capacity = Capacity(GRACE)
+    capacity.node_changed(away, 200_000)
+    capacity.node_changed(node("here"), 200_000)
+
+    first = capacity.take(200_000)
+
+    assert first == CapacityChanged({"cpu": 4000}, {"cpu": 8000} if counts else None)
+    assert capacity.next_ms == (100_000 + GRACE if counts else None)
+    assert capacity.take(100_000 + GRACE) == (CapacityChanged({"cpu": 4000}) if counts else None)
+
+
+def test_a_node_that_joins_later_counts_when_it_is_ready() -> None:
+    capacity = Capacity(GRACE)
+    capacity.take(0)
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:00:01Z"}
+    status = {"allocatable": {"cpu": "4"}, "conditions": [ready]}
+
+    capacity.node_changed(msgspec.convert({"metadata": {"name": "new"}, "status": status}, NodeObject), 2_000)
+
+    assert capacity.take(2_000) is None

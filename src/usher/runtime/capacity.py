@@ -3,7 +3,8 @@
 Two sums. `amounts` is what may be admitted: ready, schedulable nodes, at once. `shared` is what shares are computed
 from: it keeps what a node has lost (NotReady, cordoned, deleted, or a device that its kubelet does not report just now)
 for a grace time, so that a node that flaps costs nobody what it runs. Time is an argument; `next_ms` says when to look
-again. The manager feeds it from the informer of nodes.
+again. The manager feeds it from the informer of nodes. A new leader did not see what was lost before it, and gives a
+node that says since when it is away the rest of its grace; one that was deleted is forgotten.
 
 A node counts unless it is cordoned, not Ready, or has a taint that says that nothing new should come (`CLOSED`). Other
 taints set a node apart for those that tolerate them, as with GPUs, so they count: the queue cannot know who does.
@@ -17,9 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from usher.api.times import ms_of
 from usher.core.amounts import Amounts, parse_amounts, raise_to
 from usher.core.events import CapacityChanged
-from usher.runtime.objects import NodeObject, Taint
+from usher.runtime.objects import NodeCondition, NodeObject, Taint
 
 CLOSED: Final = frozenset(
     {
@@ -49,8 +51,30 @@ def offered(node: NodeObject) -> dict[str, int]:
     ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
     if not ready or node.spec.unschedulable or any(_closes(taint) for taint in node.spec.taints):
         return {}
+    return allocatable(node)
+
+
+def allocatable(node: NodeObject) -> dict[str, int]:
+    """What jobs may use of a node when nothing is against it."""
     amounts = parse_amounts(node.status.allocatable, "status.allocatable", [])
     return {resource: amount for resource, amount in amounts.items() if amount}
+
+
+def away_since_ms(node: NodeObject) -> int:
+    """Since when a node offers nothing, by its own word; 0: it does offer, or something is against it that has no time,
+    as with what was never a place for jobs."""
+    times = [each.last_transition_time for each in node.status.conditions if _ails(each)]
+    closing = {taint.key: taint.time_added for taint in node.spec.taints if _closes(taint)}
+    if node.spec.unschedulable:
+        closing.setdefault("node.kubernetes.io/unschedulable", None)
+    try:
+        return min((ms_of(each) for each in (*times, *closing.values())), default=0)
+    except ValueError:
+        return 0
+
+
+def _ails(condition: NodeCondition) -> bool:
+    return condition.type == "Ready" and condition.status != "True"
 
 
 def _closes(taint: Taint) -> bool:
@@ -94,7 +118,14 @@ class Capacity:
 
     def node_changed(self, node: NodeObject, now_ms: int) -> None:
         """A node appeared or changed."""
-        self._set(node.metadata.name, offered(node), now_ms)
+        name, offers = node.metadata.name, offered(node)
+        if self._told is None and not offers and name not in self._nodes:
+            since_ms = away_since_ms(node)
+            until_ms = min(since_ms, now_ms) + self._grace_ms
+            if since_ms and until_ms > now_ms:
+                known = self._nodes[name] = _Node(lost=[(until_ms, allocatable(node))])
+                self._settle(name, known, now_ms)
+        self._set(name, offers, now_ms)
 
     def node_gone(self, name: str, now_ms: int) -> None:
         """A node was deleted; it may come back under its name."""

@@ -47,6 +47,13 @@ class PriorityClassObject(Api, frozen=True, kw_only=True):
 class Taint(Api, frozen=True, kw_only=True):
     key: str = ""
     effect: str = ""
+    time_added: str | None = None
+
+
+class NodeCondition(Api, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
 
 
 class NodeSpec(Api, frozen=True, kw_only=True):
@@ -56,7 +63,7 @@ class NodeSpec(Api, frozen=True, kw_only=True):
 
 class NodeStatus(Api, frozen=True, kw_only=True):
     allocatable: dict[str, str] = field(default_factory=dict)
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 class NodeObject(Api, frozen=True, kw_only=True):
