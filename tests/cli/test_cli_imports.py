@@ -100,6 +100,11 @@ def test_what_waits_does_so_without_the_engine_and_without_aiohttp(given: str, n
     assert not too_much(modules) - {"asyncio", "tempfile"}
 
 
+@pytest.mark.parametrize("given", [["install"], ["uninstall", "--leave-jobs", "--yes"]])
+def test_what_installs_waits_for_replicas_and_so_has_a_loop(given: list[str], nowhere: str) -> None:
+    assert "usher.kube.plain" in imported("--kubeconfig", nowhere, *given)
+
+
 def test_the_engine_explains_without_what_only_a_leader_needs(nowhere: str, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("")

@@ -67,7 +67,7 @@ def install(
             return
         read_values(texts, overrides, namespace)  # what is wrong is said before anything is asked
         plan = Plan(adopt_crds, wait_s, dry_run == "server")
-        run(connection, lambda session: _install(session, texts, overrides, namespace, plan))
+        run(connection, lambda session: _install(session, texts, overrides, namespace, plan), waits=True)
     except (ValuesError, InstallError, DurationError, OSError, UnicodeDecodeError) as error:
         raise click.ClickException(str(error)) from None
 

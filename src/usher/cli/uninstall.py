@@ -23,7 +23,7 @@ def uninstall(connection: Connection, release_jobs: bool, leave_jobs: bool, crds
     if release_jobs and leave_jobs:
         raise click.UsageError("--release-jobs or --leave-jobs, not both")
     try:
-        run(connection, lambda session: _uninstall(session, release_jobs, leave_jobs, crds, yes))
+        run(connection, lambda session: _uninstall(session, release_jobs, leave_jobs, crds, yes), waits=True)
     except InstallError as error:
         raise click.ClickException(str(error)) from None
 
