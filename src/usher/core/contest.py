@@ -351,12 +351,13 @@ class Contest:
     def _stuck(self, group: Group, unit: UnitState) -> bool:
         """Nothing is free for it, and it cannot make room."""
         park, least = group.park, unit.ask_least
-        node, name = (park.node, park.resource) if park is not None else (self._world.ledger.root, "")
-        for each in (name,) if name else least:
-            if node.free(each) < least.get(each, 0):
-                break
+        if park is not None and park.resource:
+            if park.node.free(park.resource) >= least.get(park.resource, 0):
+                return False
         else:
-            return False
+            node = self._world.ledger.root if park is None else park.node
+            if all(node.free(name) >= amount for name, amount in least.items()):
+                return False
         return group.lane.hopeless(self._world.contest, unit) or not self._claims.hopes(group, unit)
 
     def _close(self, group: Group) -> None:
@@ -366,7 +367,7 @@ class Contest:
 
     def _full(self) -> bool:
         """Nothing that was opened because of free room fits any more: only those who may take back need a turn."""
-        return not any(node.free(name) >= least for node, name, least in self._eligible)
+        return all(node.free(name) < least for node, name, least in self._eligible)
 
     # -- one unit -------------------------------------------------------------------------------------------------
 

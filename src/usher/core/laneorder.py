@@ -7,6 +7,7 @@ of shared queues, then scores, then the lowest weighted dominant share compared 
 from __future__ import annotations
 
 from usher.core.lanes import Lane
+from usher.core.ledger import Node
 from usher.core.parking import Rank
 from usher.core.state import UnitState
 from usher.core.world import World
@@ -22,7 +23,13 @@ class LaneOrder:
         """The order between lanes; smaller goes first. `least`: as if the oldest lane of its quota were of any age."""
         world, queue, leaf = self._world, lane.queue.spec, unit.leaf
         assert leaf is not None
-        turn = ((), unit.order[-4:]) if least else self._turn(lane, unit)
+        age = unit.order[-4:]
+        if least:
+            turn: Rank = ((), age)
+        elif queue.shared:
+            turn = (age, 0, age)
+        else:
+            turn = (age if len(leaf.lanes) == 1 else self._oldest(lane, leaf, age), -queue.priority, age)
         score = 0
         for plugin in world.plugins.scores:
             score += world.guard.call(plugin.name, 0, plugin.score, unit.spec)
@@ -35,23 +42,17 @@ class LaneOrder:
             rank = tuple(shares.share(node) for node in leaf.path[-2::-1])
         return (borrows(unit), -queue.priority if queue.shared else 0, -score, rank, *turn)
 
-    def _turn(self, lane: Lane, unit: UnitState) -> Rank:
-        """The age that counts, its queue's rank among the tenant's own, its own age.
+    def _oldest(self, lane: Lane, leaf: Node, age: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        """The age that counts among others.
 
         The queues of one tenant on one quota have one turn among the others, that of their oldest head; whose it is
         their priorities decide. So a tenant cannot raise itself above others by the priority of its queue.
         """
-        leaf, age = unit.leaf, unit.order[-4:]
-        assert leaf is not None
-        if lane.queue.spec.shared:
-            return (age, 0, age)
-        oldest = age
-        if len(leaf.lanes) > 1:
-            for other in leaf.lanes:
-                found = None if other.queue.spec.shared or other is lane else other.first(self._world.contest)
-                if found is not None and found[1].leaf is leaf:
-                    oldest = min(oldest, found[1].order[-4:])
-        return (oldest, -lane.queue.spec.priority, age)
+        for other in leaf.lanes:
+            found = None if other.queue.spec.shared or other is lane else other.first(self._world.contest)
+            if found is not None and found[1].leaf is leaf:
+                age = min(age, found[1].order[-4:])
+        return age
 
 
 def borrows(unit: UnitState) -> int:
@@ -60,7 +61,9 @@ def borrows(unit: UnitState) -> int:
     assert leaf is not None
     used, held, deserved = leaf.used, leaf.held, leaf.deserved
     for resource, amount in unit.ask.items():
-        if used.get(resource, 0) + held.get(resource, 0) + amount > deserved.get(resource, 0):
+        if held:
+            amount += held.get(resource, 0)
+        if used.get(resource, 0) + amount > deserved.get(resource, 0):
             return 1
     return 0
 

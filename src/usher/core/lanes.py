@@ -159,13 +159,12 @@ class Lane:
 
     def first(self, contest: int) -> tuple[Group, UnitState] | None:
         """The first unit of the groups that are open in this contest."""
-        best: Group | None = None
-        first: UnitState | None = None
+        found: tuple[Group, UnitState] | None = None
         for group in self.groups.values():
             unit = group.top() if group.is_open(contest) else None
-            if unit is not None and (first is None or unit.order < first.order):
-                best, first = group, unit
-        return None if best is None or first is None else (best, first)
+            if unit is not None and (found is None or unit.order < found[1].order):
+                found = (group, unit)
+        return found
 
     def line(self, contest: int) -> list[tuple[Group, UnitState]]:
         """The first units of all groups that are open in this contest, in order."""

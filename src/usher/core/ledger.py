@@ -107,7 +107,7 @@ class Node:
         self.shapes: dict[tuple[tuple[str, int], ...], int] = {}
         """How many of its units are charged alike."""
         self.version = 0
-        """Counts changes of what it uses and holds."""
+        """Counts changes of what it uses and holds, and of what leaves."""
 
     def free(self, resource: str) -> int:
         """What nobody uses or holds; huge where the node does not limit it."""
@@ -364,9 +364,13 @@ class Ledger:
 
     def leave(self, leaf: Node, amounts: Amounts) -> None:
         """These were told to go; they stay charged until they are gone."""
+        for node in leaf.path:
+            node.version += 1
         _shift(leaf.path, "leaving", amounts, 1)
 
     def unleave(self, leaf: Node, amounts: Amounts) -> None:
+        for node in leaf.path:
+            node.version += 1
         _shift(leaf.path, "leaving", amounts, -1)
 
 

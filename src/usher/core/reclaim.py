@@ -41,11 +41,13 @@ class Plan:
 
 
 class Ladder:
-    """Nodes by a value that may change; the highest is found without looking at the rest."""
+    """Branches of a node by a value that may change; the highest is found without looking at the rest."""
 
-    def __init__(self, value: Callable[[Node], int], nodes: Sequence[Node]) -> None:
+    def __init__(self, value: Callable[[Node], int], parent: Node) -> None:
         self._value = value
-        self._nodes = nodes
+        self._parent = parent
+        self._nodes = parent.children
+        self._most, self._most_at = 0, -1
         self._fill()
 
     def _fill(self) -> None:
@@ -57,6 +59,14 @@ class Ladder:
     def put(self, node: Node) -> None:
         """Its value has risen (a value that fell is found out by itself)."""
         self._risen[node] = None
+
+    @property
+    def most(self) -> int:
+        """The highest value; many ask before anything changes."""
+        if self._most_at != self._parent.version:
+            found = self.top()
+            self._most, self._most_at = (0 if found is None else found[0]), self._parent.version
+        return self._most
 
     def top(self, besides: Container[Node] = ()) -> tuple[int, Node] | None:
         """The highest that is not among these."""
@@ -92,8 +102,8 @@ class Ranking:
         self._shares = shares
         self.measure = shares.measure
         """What shares are measured by must be the same for all."""
-        self._whole = Ladder(partial(effective_share, shares), parent.children)
-        self._without = Ladder(self._share_without, parent.children)
+        self._whole = Ladder(partial(effective_share, shares), parent)
+        self._without = Ladder(self._share_without, parent)
 
     def _share_without(self, node: Node) -> int:
         return effective_share(self._shares, node) if node.leaving else self._shares.share_without(node)
@@ -101,14 +111,12 @@ class Ranking:
     @property
     def most(self) -> int:
         """The share of the richest."""
-        found = self._whole.top()
-        return 0 if found is None else found[0]
+        return self._whole.most
 
     @property
     def most_without(self) -> int:
         """At least the share of whoever is richest after it gave up one unit."""
-        found = self._without.top()
-        return 0 if found is None else found[0]
+        return self._without.most
 
     def risen(self, node: Node) -> None:
         self._whole.put(node)

@@ -8,29 +8,30 @@ engine calls it through `core.shares`; the built-in policies live in `usher.poli
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from usher.core.amounts import Amounts, Signature
 
+_NOTHING: Amounts = {}
+_NO_DEMAND: Mapping[Signature, Amounts] = {}
 
-@dataclass(frozen=True, slots=True)
-class Sharer:
+
+class Sharer(NamedTuple):
     """One child of the node whose amount is split."""
 
     name: str
     weight: int = 1
     """0 is a scavenger: it gets its guarantee and nothing of what is shared by weight."""
-    min: Amounts = field(default_factory=dict)
-    max: Amounts = field(default_factory=dict)
+    min: Amounts = _NOTHING
+    max: Amounts = _NOTHING
     """A resource that is missing here is not limited; zero means zero."""
     lends: bool = True
     """False: its whole `min` is its own even while idle (and is part of `guarantee` and `demand` already)."""
-    guarantee: Amounts = field(default_factory=dict)
+    guarantee: Amounts = _NOTHING
     """The larger of min(demand, `min`) and the sum of its children's guarantees, not yet scaled to the amount."""
-    demand: Mapping[Signature, Amounts] = field(default_factory=dict)
+    demand: Mapping[Signature, Amounts] = _NO_DEMAND
     """By signature, and already cut to `max`."""
-    weights: Amounts = field(default_factory=dict)
+    weights: Amounts = _NOTHING
     """By resource, for policies that divide each by itself; a resource that is missing here has `weight`."""
 
 

@@ -143,7 +143,7 @@ class Shares:
 
     def _sharer(self, node: Node) -> Sharer:
         quota = node.quota
-        demand = {key: dict(amounts) for key, amounts in node.demand.items()}
+        demand = {key: amounts.copy() for key, amounts in node.demand.items()}
         guarantee: dict[str, int] = {}
         for child in node.children:
             assert child.sharer is not None

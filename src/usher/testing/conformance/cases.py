@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from hypothesis import HealthCheck, Phase, settings
@@ -156,7 +155,7 @@ def splits(draw: st.DrawFn) -> Split:
                 least = {resource: quantity // 2 for resource, quantity in wants.items()}
         made = sharer(name, demand, draw(st.integers(0, 4)), least, draw(st.booleans()))
         if draw(st.booleans()):
-            made = replace(made, max={r: max(q, made.min.get(r, 0)) for r, q in wanted(made).items()})
+            made = made._replace(max={r: max(q, made.min.get(r, 0)) for r, q in wanted(made).items()})
         among.append(made)
     return draw(_scarce(among)), among
 
@@ -186,7 +185,7 @@ def changes(draw: st.DrawFn) -> tuple[dict[str, int], list[Sharer], int, Sharer]
     wants = wanted(Sharer("", demand=demand))
     guarantee = {r: min(q, wants.get(r, 0)) for r, q in before.guarantee.items()}
     most = {r: max(q, wants.get(r, 0)) for r, q in before.max.items()}
-    after = replace(before, demand=demand, guarantee=guarantee, max=most if draw(st.booleans()) else before.max)
+    after = before._replace(demand=demand, guarantee=guarantee, max=most if draw(st.booleans()) else before.max)
     if any(wants[r] > q for r, q in after.max.items() if r in wants):
-        after = replace(after, max=most)
+        after = after._replace(max=most)
     return amount, among, place, after
