@@ -60,6 +60,20 @@ async def test_a_queue_that_comes_back_for_its_request_takes_it_back(live: Live)
     await until_allocated(live, "wide", 8)
 
 
+async def test_queue_jobs_that_come_at_once_and_each_want_everything_share_it(live: Live) -> None:
+    for name in ("q01", "q02"):
+        await live.quota(name)
+        await live.queue(name, quota=name)
+        await queue_job(live, f"all-{name}", queue=name, resourceno=8)
+
+    await live.start("jobs.queueJobNotice=1s")
+
+    await until_allocated(live, "all-q01", 4)
+    await until_allocated(live, "all-q02", 4)
+    await live.kubectl("delete", "queuejob", "all-q01")
+    await until_allocated(live, "all-q02", 8)
+
+
 async def test_queues_that_only_ask_divide_the_cluster_exactly(live: Live) -> None:
     names = ("q01", "q02", "q03")
     for name in names:
