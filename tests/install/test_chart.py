@@ -53,7 +53,14 @@ CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
                 "managedNamespaces": ["red", "blue"],
                 "server": {"port": 9000},
                 "election": {"leaseName": "leader", "namespace": "elsewhere"},
-                "admission": {"account": "manager", "service": "doors", "timeout": "9s", "secret": "tls", "port": 1234},
+                "admission": {
+                    "account": "manager",
+                    "operatorNamespaces": ["kube-system", "jobset-system"],
+                    "service": "doors",
+                    "timeout": "9s",
+                    "secret": "tls",
+                    "port": 1234,
+                },
             }
         },
         "a1",
