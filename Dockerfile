@@ -3,7 +3,9 @@
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
 ARG UV=0.13.7
-ENV UV_PROJECT_ENVIRONMENT=/opt/usher UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1
+# The last of these has the engine compiled, for which there must be a compiler.
+ENV UV_PROJECT_ENVIRONMENT=/opt/usher UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 HATCH_BUILD_HOOKS_ENABLE=1
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 WORKDIR /source
 RUN pip install --no-cache-dir uv==${UV}
 # Dependencies first: they change more seldom than the source.

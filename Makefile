@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n auto --dist worksteal
 WAITING ?= 1000,10000,100000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup parts run test flow lint check fix bench faults clean
+.PHONY: help setup parts run test flow compiled lint check fix bench faults clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -39,6 +39,12 @@ test: $(STAMP) ## every test, those on the real control plane included (but see 
 flow: parts ## 500 jobs at a time through managers that are killed, frozen and cut off (minutes)
 	@$(BIN)/pytest -m flow
 
+compiled: $(STAMP) ## build the engine as machine code, as the image has it, and run its tests on that (minutes)
+	@rm -rf build/compiled
+	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) pip install --quiet --python $(BIN)/python --no-deps --target build/compiled .
+	@PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/python -c 'import usher.core.engine as e; assert e.__file__.endswith(".so"), e.__file__'
+	@PYTHONPATH=$(CURDIR)/build/compiled $(PYTEST) tests/core tests/policies
+
 lint: $(STAMP) ## style, types, import contracts; changes nothing
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
@@ -62,8 +68,10 @@ bench: parts ## measure, and record the results in bench/results (WAITING=1000,â
 	@$(BIN)/python bench/cli.py
 	@$(BIN)/python bench/shares.py --json bench/results/shares.json
 	@$(BIN)/python bench/engine.py --waiting $(WAITING) --json bench/results/engine.json
+	@test ! -d build/compiled || PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/python bench/engine.py --waiting $(WAITING) --json bench/results/engine-compiled.json
 	@$(BIN)/python bench/week.py --json bench/results/week.json
 	@$(BIN)/python bench/webhook.py
+	@$(BIN)/python bench/live.py
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --inexact --quiet --group bench && $(BIN)/python bench/client.py
 
 faults: $(STAMP) ## drive the engine through 20,000 courses of faults (SEEDS=first:last for others)

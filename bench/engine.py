@@ -30,6 +30,7 @@ from pathlib import Path
 from provenance import provenance, write
 from shares import yardstick
 
+from usher.core import engine
 from usher.core.commands import Admit, Evict
 from usher.core.engine import Engine
 from usher.core.events import (
@@ -225,6 +226,7 @@ def main() -> None:
             "what": "what an admission or a completion costs, how long one event takes, and memory per waiting unit",
             "how": f"{options.operations} operations in batches of {BATCH} events, then 2000 calls with one event; "
             f"CPU time; share {options.share}; tracemalloc",
+            "engine": "compiled" if engine.__file__.endswith(".so") else "Python",
             "provenance": origin,
             "rows": rows,
             "bytes_per_waiting_unit": memory,

@@ -23,7 +23,7 @@ from usher import __version__
 from usher.settings.loader import load_text
 from usher.settings.tree import Settings
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.flow  # the engine is compiled: minutes
 
 UV = Path(sys.executable).with_name("uv")
 PLACES = ("/opt/usher", "/source")
@@ -113,6 +113,7 @@ def test_it_has_usher_and_what_it_needs_and_nothing_of_development(image: Image)
     assert not {"pytest", "mypy", "ruff", "hypothesis", "kubernetes"} & there
     assert (site / "usher" / "cli" / "main.py").is_file(), "not a link to the sources"
     assert list((site / "usher" / "cli" / "__pycache__").glob("main.*.pyc")), "byte code: it starts sooner"
+    assert list((site / "usher" / "core").glob("engine.*.so")), "the engine as machine code"
 
 
 def test_it_says_its_version(image: Image) -> None:
