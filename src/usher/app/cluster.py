@@ -13,7 +13,7 @@ from usher.app.resources import PODS_UNTYPED, QUEUES, QUOTAS, RESOURCE_QUOTAS, U
 from usher.jobkinds.base import JobKind
 from usher.kube import writes as w
 from usher.kube.client import Client, PatchKind
-from usher.kube.errors import Conflict, KubeError, NotFound
+from usher.kube.errors import KubeError, NotFound
 from usher.kube.resource import Resource
 from usher.kube.writer import Writer
 from usher.quotas.objects import ResourceQuota
@@ -104,7 +104,7 @@ class LiveCluster:
 
         try:
             await self._client.evict(PODS_UNTYPED, pod, namespace, uid=uid, dry_run=True)
-        except (NotFound, Conflict):
+        except NotFound:
             return p.Vanished()
         except KubeError as error:
             return p.Rejected(type(error).__name__, _reasons(error))
