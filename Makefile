@@ -40,8 +40,9 @@ flow: parts ## 500 jobs at a time through managers that are killed, frozen and c
 	@$(BIN)/pytest -m flow
 
 compiled: $(STAMP) ## build the engine as machine code, as the image has it, and run its tests on that (minutes)
-	@rm -rf build/compiled
-	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) pip install --quiet --python $(BIN)/python --no-deps --target build/compiled .
+	@rm -rf build && mkdir -p build/source && cp -r pyproject.toml README.md LICENSE src build/source
+	@echo "Compiling the engine"
+	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) pip install --quiet --python $(BIN)/python --no-deps --target build/compiled build/source
 	@PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/python -c 'import usher.core.engine as e; assert e.__file__.endswith(".so"), e.__file__'
 	@PYTHONPATH=$(CURDIR)/build/compiled $(PYTEST) tests/core tests/policies
 
