@@ -196,29 +196,25 @@ class Contest:
         world = self._world
         if not world.nominated:
             return
+        ledger, search = world.ledger, self._claims.search()
         line = sorted(world.nominated.values(), key=_nomination_order)
-        served = 0
         for unit in line:
-            assert unit.leaf is not None
-            assert unit.nomination is not None
-            served += 1
-            later = [other for other in line[served:] if other.nomination is not None]
-            blocked = self._limited(unit)
-            if blocked is None:
-                with world.ledger.without_holds((unit, *later)):
-                    blocked = world.ledger.blocked(unit.leaf, unit.ask, not unit.spec.preemptible)
-            if blocked is None:
+            ledger.set_aside(unit)
+        for unit in line:  # only what is kept for those before it counts now
+            leaf, nomination = unit.leaf, unit.nomination
+            assert leaf is not None
+            assert nomination is not None
+            limited = self._limited(unit)
+            blocked = limited or ledger.blocked(leaf, unit.ask, not unit.spec.preemptible)
+            lapsed = blocked is not None and nomination.claimed and search.lacks(unit)
+            smaller = blocked is not None and not nomination.claimed and limited is None and self._fits_smaller(unit)
+            ledger.put_back(unit)
+            if blocked is None or smaller:
                 self._admit(unit)
                 continue
             unit.blocked = blocked
-            if unit.nomination.claimed:
-                if self._claims.search().lapsed(unit, later):
-                    self._lifecycle.lapse(unit)
-            elif self._limited(unit) is None:
-                with world.ledger.without_holds((unit, *later)):
-                    smaller = self._fits_smaller(unit)
-                if smaller:
-                    self._admit(unit)
+            if lapsed:
+                self._lifecycle.lapse(unit)
 
     # -- competing ------------------------------------------------------------------------------------------------
 

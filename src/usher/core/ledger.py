@@ -349,12 +349,21 @@ class Ledger:
     @contextmanager
     def without_holds(self, units: Iterable[UnitState]) -> Iterator[None]:
         """What if no room were kept for these?"""
-        aside = [(unit.leaf.path, unit.held) for unit in units if unit.leaf is not None]
-        for path, held in aside:
-            _shift(path, "held", held, -1)
+        aside = list(units)
+        for unit in aside:
+            self.set_aside(unit)
         yield
-        for path, held in aside:
-            _shift(path, "held", held, 1)
+        for unit in aside:
+            self.put_back(unit)
+
+    def set_aside(self, unit: UnitState) -> None:
+        """Let the room that is kept for it not count, until it is put back."""
+        if unit.leaf is not None:
+            _shift(unit.leaf.path, "held", unit.held, -1)
+
+    def put_back(self, unit: UnitState) -> None:
+        if unit.leaf is not None:
+            _shift(unit.leaf.path, "held", unit.held, 1)
 
     def unhold(self, leaf: Node, amounts: Amounts) -> None:
         _shift(leaf.path, "held", amounts, -1)

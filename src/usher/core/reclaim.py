@@ -11,7 +11,8 @@ poorer than the one it takes from), and gives while it is above. So a settled st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -64,35 +65,40 @@ class Ladder:
     def most(self) -> int:
         """The highest value; many ask before anything changes."""
         if self._most_at != self._parent.version:
-            found = self.top()
+            found = self._top((), [])
             self._most, self._most_at = (0 if found is None else found[0]), self._parent.version
         return self._most
 
-    def top(self, besides: Container[Node] = ()) -> tuple[int, Node] | None:
-        """The highest that is not among these."""
+    def descend(self, besides: Container[Node]) -> Generator[tuple[int, Node], None, None]:
+        """The highest that is not among these, again and again: meanwhile values may fall, and these become more."""
+        aside: list[tuple[int, str, Node]] = []
+        try:
+            while found := self._top(besides, aside):
+                yield found
+        finally:
+            for entry in aside:
+                heappush(self._heap, entry)
+
+    def _top(self, besides: Container[Node], aside: list[tuple[int, str, Node]]) -> tuple[int, Node] | None:
+        """The highest; those among `besides` that stand above it are taken out."""
         if len(self._heap) + len(self._risen) > 4 * len(self._nodes):
             self._fill()
         heap = self._heap
         for node in self._risen:
             heappush(heap, (-self._value(node), node.name, node))
         self._risen.clear()
-        aside = []
-        found = None
         while heap:
             entry = heap[0]
-            value = self._value(entry[2])
-            if -entry[0] != value:
-                heappop(heap)
-                if value < -entry[0]:
-                    heappush(heap, (-value, entry[1], entry[2]))
+            if entry[2] in besides:
+                aside.append(heappop(heap))
                 continue
-            if entry[2] not in besides:
-                found = (value, entry[2])
-                break
-            aside.append(heappop(heap))
-        for entry in aside:
-            heappush(heap, entry)
-        return found
+            value = self._value(entry[2])
+            if -entry[0] == value:
+                return value, entry[2]
+            heappop(heap)
+            if value < -entry[0]:
+                heappush(heap, (-value, entry[1], entry[2]))
+        return None
 
 
 class Ranking:
@@ -122,8 +128,9 @@ class Ranking:
         self._whole.put(node)
         self._without.put(node)
 
-    def richest(self, besides: Container[Node]) -> tuple[int, Node] | None:
-        return self._whole.top(besides)
+    def descend(self, besides: Container[Node]) -> Generator[tuple[int, Node], None, None]:
+        """The richest besides these, again and again."""
+        return self._whole.descend(besides)
 
 
 class Search:
@@ -204,19 +211,19 @@ class Search:
         guaranteed = self._guaranteed(own, ask)
         ranking = self._used[ancestor] = self._ranking(ancestor)
         spent = {own}
-        while found := ranking.richest(spent):
-            share, branch = found
-            if not guaranteed and share <= poorer:
-                return
-            lacking = self._shortage(leaf, ask)[index]
-            if not lacking:
-                return
-            allowed = partial(self._stays_richer, branch, None if entitled else poorer)
-            take = self._pick(branch, lacking, allowed, whole)
-            if take is None:
-                spent.add(branch)
-            else:
-                self._mark(take)
+        with closing(ranking.descend(spent)) as branches:
+            for share, branch in branches:
+                if not guaranteed and share <= poorer:
+                    return
+                lacking = self._shortage(leaf, ask)[index]
+                if not lacking:
+                    return
+                allowed = partial(self._stays_richer, branch, None if entitled else poorer)
+                take = self._pick(branch, lacking, allowed, whole)
+                if take is None:
+                    spent.add(branch)
+                else:
+                    self._mark(take)
 
     def _pick(self, node: Node, lacking: Amounts, allowed: Callable[[Amounts], bool], whole: bool) -> Take | None:
         """The next unit below `node` to give back, if every node on the way is above deserved in what is lacking."""
@@ -393,11 +400,10 @@ class Search:
             short.append(need)
         return short
 
-    def lapsed(self, unit: UnitState, later: Sequence[UnitState]) -> bool:
-        """The room that a claim was promised will not come any more; what is kept for later ones does not count."""
+    def lacks(self, unit: UnitState) -> bool:
+        """It will not fit, even once everything that was told to go has gone."""
         assert unit.leaf is not None
-        with self._ledger.without_holds((unit, *later)):
-            return any(self._shortage(unit.leaf, unit.ask))
+        return any(self._shortage(unit.leaf, unit.ask))
 
     def _effective(self, node: Node, resource: str) -> int:
         return node.used.get(resource, 0) - node.leaving.get(resource, 0)
