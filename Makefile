@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n auto --dist worksteal
 WAITING ?= 1000,10000,100000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup parts run test flow compiled lint check fix bench faults clean
+.PHONY: help setup parts run test crashes flow compiled lint check fix bench faults clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -32,9 +32,12 @@ parts: $(STAMP) ## build the control plane's programs if the cache lacks them (a
 run: parts ## a control plane, Usher in it, three tenants and their jobs, until Ctrl-C
 	@$(BIN)/usher up --name run --manager --apply examples/tenants.yaml
 
-test: $(STAMP) ## every test, those on the real control plane included (but see flow)
+test: $(STAMP) ## every test, those on the real control plane included (but see crashes and flow)
 	@$(BIN)/python -m usher.devcluster helm >/dev/null
-	@$(PYTEST) -m "not flow"
+	@$(PYTEST) -m "not crash and not flow"
+
+crashes: parts ## a manager stopped before and after each of its writes, and another that goes on (minutes)
+	@$(PYTEST) -m crash
 
 flow: parts ## 500 jobs at a time through managers that are killed, frozen and cut off (minutes)
 	@$(BIN)/pytest -m flow
@@ -53,7 +56,7 @@ lint: $(STAMP) ## style, types, import contracts; changes nothing
 	@$(BIN)/lint-imports --no-logo
 
 check: lint ## lint and the unit tests; changes nothing, needs no control plane
-	@$(PYTEST) -m "not controlplane and not flow"
+	@$(PYTEST) -m "not controlplane and not crash and not flow"
 
 fix: $(STAMP) ## format, fix what the linter can fix, and renew the docs and CRDs that are made from code
 	@$(BIN)/ruff check --fix

@@ -11,6 +11,8 @@ from living import Live
 from usher.kube import kubeconfig
 from usher.testing.auditor import Auditor
 
+pytestmark = pytest.mark.crash
+
 CPU = {"cpu": 8_000}
 """What the nodes offer."""
 

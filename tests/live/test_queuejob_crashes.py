@@ -14,6 +14,8 @@ from queuejobs import queue_job, until_allocated
 from usher.kube.informer import Informer
 from usher.kube.store import Delta
 
+pytestmark = pytest.mark.crash
+
 NOTICE = "jobs.queueJobNotice=1s"
 Where = tuple[str, Match | None, bool]
 
