@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from usher.core import events as e
 from usher.core.commands import Evict
-from usher.core.model import CheckState, Settings
+from usher.core.model import CheckState, Settings, Stored
+from usher.core.phases import Phase
 from usher.testing.builders import amounts, queue, tenant, unit
 from usher.testing.harness import Harness
 
@@ -189,3 +190,18 @@ def test_a_restart_keeps_the_long_protection_of_a_unit_that_was_overtaken() -> N
     assert play.evictions == []
     play.advance(1)
     assert play.evictions == ["a/big"], "protected as long as without the restart, and no longer"
+
+
+def test_a_unit_that_holds_nothing_is_taken_up_without_laying_the_tree_anew() -> None:
+    play = Harness(*tenant("a"), cpu=4)
+    play.submit(unit("a/runs", cpu=4))
+    tree = play.engine.world.ledger.root
+
+    play.send(
+        e.UnitChanged(unit("a/new", cpu=1), Stored()),
+        e.UnitChanged(unit("a/waits", cpu=1), Stored(Phase.TIMEOUT_BACKOFF, retries=1, requeue_at_ms=5_000)),
+    )
+
+    assert play.engine.world.ledger.root is tree, "that costs as much as there are units, whoever comes"
+    assert play.engine.world.units["a/new"].phase is Phase.ENQUEUED
+    assert play.engine.world.units["a/waits"].not_before_ms == 5_000

@@ -16,7 +16,7 @@ from usher.core.world import World
 
 
 def restore(world: World, lifecycle: Lifecycle, unit: UnitState, stored: Stored) -> None:
-    """Give a new unit its past; the tree is laid anew before anything is decided."""
+    """Give a new unit its past; if it holds something, the tree is laid anew before anything is decided."""
     unit.phase = unit.before_phase = stored.phase
     unit.generation = stored.generation
     unit.evictions, unit.retries, unit.ran_ms = stored.evictions, stored.retries, stored.ran_ms
@@ -41,7 +41,8 @@ def restore(world: World, lifecycle: Lifecycle, unit: UnitState, stored: Stored)
         else:
             world.nominated[unit.key] = unit
             unit.nomination = stored.nomination
-    world.relay = True
+    if stored.grants or stored.nomination is not None:
+        world.relay = True
 
 
 def _hold(world: World, lifecycle: Lifecycle, unit: UnitState, stored: Stored) -> None:
