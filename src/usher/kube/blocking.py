@@ -110,6 +110,12 @@ class _Ends:
     def close(self) -> None:
         self._socket.close()
 
+    @property
+    def transport(self) -> "_Ends":
+        return self
+
+    abort = close
+
     async def wait_closed(self) -> None:
         pass
 

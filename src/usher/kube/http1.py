@@ -33,8 +33,17 @@ class Reader(Protocol):
     def at_eof(self) -> bool: ...
 
 
+class Line(Protocol):
+    """What reader and writer are the ends of."""
+
+    def abort(self) -> None: ...
+
+
 class Writer(Protocol):
     """Where bytes go to."""
+
+    @property
+    def transport(self) -> Line: ...
 
     def write(self, data: bytes) -> None: ...
 
@@ -207,6 +216,10 @@ class Connection:
 
     def close(self) -> None:
         self._writer.close()
+
+    def abort(self) -> None:
+        """Close it without a word: a server that still sends would be heard after the goodbye, which TLS forbids."""
+        self._writer.transport.abort()
 
     async def closed(self) -> None:
         await self._writer.wait_closed()

@@ -78,4 +78,4 @@ class PlainStream:
 
     def close(self) -> None:
         """End it, and its connection."""
-        self._connection.close()
+        self._connection.abort()
