@@ -66,7 +66,7 @@ class BlockingTransport(Http1Transport):
         return max(min(self._limits) - time.monotonic(), LEAST_S)
 
     async def stream(self, target: str, headers: HeaderList, tls: ssl.SSLContext | None, timeout_s: float) -> Stream:
-        raise NotImplementedError("an answer that goes on is followed by the transport with a loop")
+        raise RuntimeError("an answer that goes on needs an event loop: this command must say that it waits")
 
 
 class _Ends:

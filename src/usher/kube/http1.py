@@ -9,6 +9,7 @@ transports; neither asyncio nor aiohttp is imported here, because that alone tak
 import contextlib
 import os
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -54,7 +55,7 @@ class Writer(Protocol):
     async def wait_closed(self) -> None: ...
 
 
-class Http1Transport:
+class Http1Transport(ABC):
     """`Transport` but for streams; how to connect and what limits a request is said below it."""
 
     broken: tuple[type[Exception], ...] = (OSError, EOFError, ValueError)
@@ -69,13 +70,13 @@ class Http1Transport:
         self._server_name = server_name
         self._idle: list[Connection] = []
 
+    @abstractmethod
     async def open(self, tls: ssl.SSLContext | None, server_name: str | None) -> tuple[Reader, Writer]:
         """A new connection."""
-        raise NotImplementedError
 
+    @abstractmethod
     def limited(self, seconds: float) -> contextlib.AbstractAsyncContextManager[object]:
         """Within it, whatever takes longer raises TimeoutError."""
-        raise NotImplementedError
 
     async def request(
         self,

@@ -7,6 +7,7 @@ of health and metrics and that of admission reviews (`usher.webhooks.server`) ar
 from __future__ import annotations
 
 import ssl
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Final, Self
 
@@ -20,7 +21,7 @@ class CannotListenError(OSError):
     """The address cannot be listened on; the message says which and why."""
 
 
-class Listener:
+class Listener(ABC):
     """One address; what is answered there is what `_app` gives."""
 
     what: str = ""
@@ -32,8 +33,9 @@ class Listener:
         """The real one once it listens, also where 0 was asked for."""
         self._runner: web.AppRunner | None = None
 
+    @abstractmethod
     def _app(self) -> web.Application:
-        raise NotImplementedError
+        """What answers."""
 
     @property
     def url(self) -> str:
