@@ -57,6 +57,7 @@ SIZES = {
 WEIGHTS = (70, 20, 10)
 BATCH = 100
 SLICES = 9
+MEMORY_AT = (10_000, 100_000)
 
 
 class Load:
@@ -154,19 +155,23 @@ class Load:
         return sorted(times)
 
 
-def memory_per_unit(queues: int, share: str) -> float:
-    """Bytes per waiting unit beyond its decoded object."""
+def memory_per_unit(queues: int, share: str) -> dict[str, int]:
+    """Bytes per waiting unit beyond its decoded object, at several backlogs; what queues and running units cost by
+    themselves is among them, and not in what each further unit costs."""
     load = Load(queues, 1_000, share, "equal")
-    units = list(load.make(20_000))
+    units = list(load.make(MEMORY_AT[-1]))
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
+    used: list[int] = []
     for start in range(0, len(units), 1_000):
         load.step([UnitChanged(unit) for unit in units[start : start + 1_000]])
-    gc.collect()
-    used = tracemalloc.get_traced_memory()[0] - before
+        if start + 1_000 in MEMORY_AT:
+            gc.collect()
+            used.append(tracemalloc.get_traced_memory()[0] - before)
     tracemalloc.stop()
-    return used / len(units)
+    found = {str(count): round(much / count) for count, much in zip(MEMORY_AT, used, strict=True)}
+    return {**found, "each further": round((used[-1] - used[0]) / (MEMORY_AT[-1] - MEMORY_AT[0]))}
 
 
 def main() -> None:
@@ -219,8 +224,9 @@ def main() -> None:
         }
         rows.append(row)
         print(("{:>9}" * len(row)).format(*row.values()), flush=True)
-    memory = {queues: round(memory_per_unit(queues, options.share)) for queues in map(int, options.queues.split(","))}
-    print("bytes per waiting unit beyond its decoded object:", memory)
+    memory = {queues: memory_per_unit(queues, options.share) for queues in map(int, options.queues.split(","))}
+    for queues, found in memory.items():
+        print(f"bytes per waiting unit beyond its decoded object, {queues} queues: {found}")
     if options.json:
         result = {
             "what": "what an admission or a completion costs, how long one event takes, and memory per waiting unit",

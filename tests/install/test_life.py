@@ -47,17 +47,19 @@ UNLOGGED = {
 
 
 class Unlucky:
-    """A transport on which the answer to the first write of each kind is lost after the server has done it, so that the
+    """A transport on which the answer to the first write of each sort is lost after the server has done it, so that the
     object is read to see what became of it; and a server that cannot stream the list of definitions."""
 
     def __init__(self, inner: Transport) -> None:
-        self._inner, self._lost = inner, set[str]()
+        self._inner, self._lost = inner, set[tuple[str, str]]()
 
     async def request(self, method: str, target: str, *rest: Any) -> Answer:
         answer = await self._inner.request(method, target, *rest)
-        kind = resource_in(target).partition("/")[0]
-        if method in ("POST", "PATCH") and kind in READ_BACK and kind not in self._lost and "dryRun" not in target:
-            self._lost.add(kind)
+        what = resource_in(target)  # a status apart from its object: only some writes are read back
+        sort = method, what
+        read_back = method in ("POST", "PATCH") and what.partition("/")[0] in READ_BACK and "dryRun" not in target
+        if read_back and sort not in self._lost:
+            self._lost.add(sort)
             raise ConnectionLost(f"{method} {target}: lost, by a test", sent=True)
         return answer
 

@@ -54,13 +54,12 @@ class Requests:
             unit = self._units.get(view.key)
             if unit is not None and view.waiting + view.holding <= (unit.key in self._asking):
                 asking[unit.key] = unit
-        found: list[e.Event] = [e.UnitGone(key) for key in sorted(self._asking.keys() - asking.keys())]
-        for event in found:
-            assert isinstance(event, e.UnitGone)
-            self._hold(event.key, now, "", {})
-        found += [e.UnitChanged(unit) for key, unit in asking.items() if self._asking.get(key) != unit]
+        gone = sorted(self._asking.keys() - asking.keys())
+        changed = [unit for key, unit in asking.items() if self._asking.get(key) != unit]
+        for key in gone:
+            self._hold(key, now, "", {})
         self._asking = asking
-        return found
+        return [*(e.UnitGone(key) for key in gone), *(e.UnitChanged(unit) for unit in changed)]
 
     def answer(self, command: c.Command, now: int) -> list[e.Event] | None:
         """What comes of a command; None: it is not about a request."""
