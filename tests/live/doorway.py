@@ -68,9 +68,9 @@ Object = dict[str, Any]
 class Doorway:
     """One test's doors, namespaces and people."""
 
-    def __init__(self, live: Live, with_policies: bool) -> None:
-        self.live, self.with_policies = live, with_policies
-        self.settings = load_text("", "test", (*QUICK, *SETTINGS))
+    def __init__(self, live: Live, with_policies: bool, overrides: Sequence[str] = ()) -> None:
+        self.live, self.with_policies, self._overrides = live, with_policies, tuple(overrides)
+        self.settings = load_text("", "test", (*QUICK, *SETTINGS, *overrides))
         self.team = live.namespace
         self.spaces = {
             "team": self.team,
@@ -126,7 +126,7 @@ class Doorway:
         config = await account(self.live.admin)
         if not leads:
             await self._hold("another")
-        process = ManagerProcess(config, load_text("", "test", (*QUICK, *SETTINGS, *overrides)))
+        process = ManagerProcess(config, load_text("", "test", (*QUICK, *SETTINGS, *self._overrides, *overrides)))
         ready = asyncio.Event()
         task = asyncio.ensure_future(process.run(ready.set) if leads else process.run(ready=ready.set))
         self.live.processes.append((process, task))
@@ -204,8 +204,9 @@ class Doorway:
 
 
 @contextlib.asynccontextmanager
-async def doorway(live: Live, *, policies: bool) -> AsyncIterator[Doorway]:
-    way = Doorway(live, policies)
+async def doorway(live: Live, *, policies: bool, overrides: Sequence[str] = ()) -> AsyncIterator[Doorway]:
+    """`overrides`: settings of what is installed and of every manager."""
+    way = Doorway(live, policies, overrides)
     try:
         await way.namespaces()
         yield way

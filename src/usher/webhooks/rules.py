@@ -89,7 +89,8 @@ class Rules:
             return Allowed()
         if self._known.usable(namespace):
             return Allowed()
-        return Refused(words.say(words.NO_QUEUE, namespace=namespace))
+        by_name = namespace in self._terms.managed_namespaces
+        return Refused(words.say(words.NO_QUEUE_BY_NAME if by_name else words.NO_QUEUE, namespace=namespace))
 
     # -- our kinds ----------------------------------------------------------------------------------------------------
 

@@ -71,6 +71,10 @@ NO_QUEUE: Final = (
     "namespace {namespace} is managed by Usher and has no usable Queue: ask an administrator to create a Queue in it "
     "(or to let a shared one select it), or to remove the label scheduling.x-k8s.io/managed from the namespace"
 )
+NO_QUEUE_BY_NAME: Final = (
+    "namespace {namespace} is managed by Usher and has no usable Queue: ask an administrator to create a Queue in it "
+    "(or to let a shared one select it), or to take the namespace out of managedNamespaces in Usher's settings"
+)
 QUEUE_MISSING: Final = "queue {queue} does not exist yet: the job waits until it does"
 QUOTA_MISSING: Final = "quota {quota} does not exist yet: the job waits until it does"
 SEVERAL_QUEUES: Final = (
