@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from doorway import JOBS, PODS, POLICIES, Doorway, doorway, job_of, pod_of
 from living import KINDS, Live
+from queuejobs import queue_job, until_allocated
 
+from usher.api.names import API_VERSION
 from usher.kube.client import Client
 from usher.kube.resource import untyped
+from usher.webhooks import words
 
-UNITS, QUEUES, QUOTAS = KINDS["unit"], KINDS["queue"], KINDS["quota"]
+UNITS, QUEUES, QUOTAS, QUEUE_JOBS = KINDS["unit"], KINDS["queue"], KINDS["quota"], KINDS["queuejob"]
 RBAC = "rbac.authorization.k8s.io"
 BINDINGS = untyped(RBAC, "v1", "rolebindings", "RoleBinding", namespaced=True)
 NAMESPACES = untyped("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -49,20 +52,29 @@ async def claimed(way: Doorway, tenant: Client) -> None:
         "controller": True,
     }
     body = job_of("claims")
-    body["metadata"]["ownerReferences"] = [reference]
+    del body["metadata"]["name"]
+    body["metadata"] |= {"generateName": "claims-", "ownerReferences": [reference]}
     stored = await tenant.create(JOBS, body, way.team)
     assert stored["spec"]["suspend"] is True
-    await tenant.patch(JOBS, "claims", way.team, RUN)
+    await tenant.patch(JOBS, stored["metadata"]["name"], way.team, RUN)
 
 
 def change(name: str, body: Mapping[str, Any], subresource: str | None = None) -> Trick:
     return lambda way, tenant: tenant.patch(JOBS, name, way.team, body, subresource=subresource)
 
 
-def named_pod(name: str, **meta: Any) -> Trick:
+def named_pod(name: str, node: str | None = None, **meta: Any) -> Trick:
     body = pod_of(name)
     body["metadata"].update(meta)
+    body["spec"] |= {"nodeName": node} if node else {}
     return lambda way, tenant: tenant.create(PODS, body, way.spaces["empty"])
+
+
+def asks(**spec: Any) -> Trick:
+    """A QueueJob of one's own."""
+    spec = {"queue": "main", "resourceno": 1, "resourceunit": {"cpu": "1"}, **spec}
+    body = {"apiVersion": API_VERSION, "kind": "QueueJob", "metadata": {"name": "asks"}, "spec": spec}
+    return lambda way, tenant: tenant.create(QUEUE_JOBS, body, way.team)
 
 
 def binding(role: str) -> dict[str, Any]:
@@ -72,50 +84,97 @@ def binding(role: str) -> dict[str, Any]:
 
 
 DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "x", "uid": "1", "controller": True}
-TRICKS: dict[str, Trick] = {
-    "start it": change("held", RUN),
-    "replace it": replaced,
-    "take the label off": change("held", relabelled(queue=None)),
-    "take the label off and start it": change("held", {**relabelled(queue=None), **RUN}),
-    "empty the label": change("held", relabelled(queue="")),
-    "say that it has ended": change("held", DONE, "status"),
-    "name a queue of others": change("held", relabelled(queue="closed")),
-    "name a quota of others": change("held", relabelled(quota="theirs")),
-    "ask for more than the queue allows": change(
-        "held", {"metadata": {"labels": {"scheduling.x-k8s.io/priority": "101"}}}
+RIGHTS = "cannot "
+"""How the API server refuses whoever has no right to."""
+HELD = words.say(words.UNSUSPENDED, place="queue main")
+KEPT = words.say(words.LABEL_REMOVED, place="queue main")
+NO_QUEUE = "is managed by Usher and has no usable Queue"
+
+TRICKS: dict[str, tuple[Trick, str]] = {
+    "start it": (change("held", RUN), HELD),
+    "replace it": (replaced, HELD),
+    "take the label off": (change("held", relabelled(queue=None)), KEPT),
+    "take the label off and start it": (change("held", {**relabelled(queue=None), **RUN}), HELD),
+    "empty the label": (change("held", relabelled(queue="")), KEPT),
+    "say that it has ended": (change("held", DONE, "status"), RIGHTS),
+    "name a queue of others": (change("held", relabelled(queue="closed")), "may not use queue closed"),
+    "name a quota of others": (change("held", relabelled(quota="theirs")), "may not use quota theirs"),
+    "ask for more than the queue allows": (
+        change("held", {"metadata": {"labels": {"scheduling.x-k8s.io/priority": "101"}}}), "priority 101 is above 100",
     ),
-    "move what runs": change("running", relabelled(queue="main")),
-    "take the label off what runs": change("running", relabelled(queue=None)),
-    "grow what runs": change("running", {"spec": {"parallelism": 5}}),
-    "claim to belong to another job": claimed,
-    "write the notes of Usher": change("held", {"metadata": {"annotations": {"scheduling.x-k8s.io/admission": "1.x"}}}),
-    "open a gate": lambda way, tenant: tenant.patch(PODS, "gated", way.team, {"spec": {"schedulingGates": None}}),
-    "start a pod where there is no queue": named_pod("bare"),
-    "start a pod that is called a mirror": named_pod("mirror", annotations={"kubernetes.io/config.mirror": "x"}),
-    "start a pod that is called a daemon's": named_pod("daemon", ownerReferences=[DAEMON]),
-    "start a pod that is called let in": named_pod("let-in", annotations={"scheduling.x-k8s.io/queue-unit": "x"}),
-    "unmark a job of a managed namespace": lambda way, tenant: tenant.patch(
-        JOBS, "marked", way.spaces["empty"], relabelled(managed=None)
+    "move what runs": (change("running", relabelled(queue="main")), words.say(words.MOVED, place="queue second")),
+    "take the label off what runs": (
+        change("running", relabelled(queue=None)), words.say(words.LABEL_REMOVED, place="queue second"),
     ),
-    "start a job of a managed namespace": lambda way, tenant: tenant.patch(JOBS, "marked", way.spaces["empty"], RUN),
-    "take the label off the namespace": lambda way, tenant: tenant.patch(
-        NAMESPACES, way.spaces["empty"], None, relabelled(managed=None)
+    "grow what runs": (change("running", {"spec": {"parallelism": 5}}), "was granted 2 pods at a time, 5 are too many"),
+    "claim to belong to another job": (claimed, HELD),
+    "write the notes of Usher": (
+        change("held", {"metadata": {"annotations": {"scheduling.x-k8s.io/admission": "1.x"}}}), words.MARKS,
     ),
-    "admit its unit": lambda way, tenant: tenant.patch(
-        UNITS, "unit", way.team, {"status": {"phase": "Dequeued"}}, subresource="status"
+    "open a gate": (
+        lambda way, tenant: tenant.patch(PODS, "gated", way.team, {"spec": {"schedulingGates": None}}), words.GATE,
     ),
-    "answer its check": lambda way, tenant: tenant.patch(
-        UNITS, "unit", way.team, {"status": {"admissionChecks": []}}, subresource="status"
+    "start a pod where there is no queue": (named_pod("bare"), NO_QUEUE),
+    "start a pod that is called a mirror": (
+        named_pod("mirror", "node-0", annotations={"kubernetes.io/config.mirror": "x"}), NO_QUEUE,
     ),
-    "raise its unit": lambda way, tenant: tenant.patch(UNITS, "unit", way.team, {"spec": {"priority": 1}}),
-    "open the queue": lambda way, tenant: tenant.patch(QUEUES, "main", way.team, {"spec": {"stopPolicy": "None"}}),
-    "make a queue": lambda way, tenant: tenant.create(QUEUES, {"metadata": {"name": "mine"}}, way.spaces["empty"]),
-    "raise the quota": lambda way, tenant: tenant.patch(QUOTAS, "ours", None, {"spec": {"weight": 100}}),
-    "delete a policy": lambda way, tenant: tenant.delete(POLICIES["ValidatingAdmissionPolicy"], "usher-gates"),
-    "delete the webhook": lambda way, tenant: tenant.delete(POLICIES["ValidatingWebhookConfiguration"], "usher"),
-    "read the keys": lambda way, tenant: tenant.get(SECRETS, "usher-webhook-tls", "usher-system"),
-    "become an administrator": lambda way, tenant: tenant.create(BINDINGS, binding("usher-admin"), way.team),
+    "start a pod that is called a daemon's": (named_pod("daemon", ownerReferences=[DAEMON]), NO_QUEUE),
+    "start a pod that is called let in": (
+        named_pod("let-in", annotations={"scheduling.x-k8s.io/queue-unit": "x"}), NO_QUEUE,
+    ),
+    "unmark a job of a managed namespace": (
+        lambda way, tenant: tenant.patch(JOBS, "marked", way.spaces["empty"], relabelled(managed=None)),
+        "belongs to the managed namespace",
+    ),
+    "start a job of a managed namespace": (
+        lambda way, tenant: tenant.patch(JOBS, "marked", way.spaces["empty"], RUN), "waits in the managed namespace",
+    ),
+    "take the label off the namespace": (
+        lambda way, tenant: tenant.patch(NAMESPACES, way.spaces["empty"], None, relabelled(managed=None)), RIGHTS,
+    ),
+    "admit its unit": (
+        lambda way, tenant: tenant.patch(
+            UNITS, "unit", way.team, {"status": {"phase": "Dequeued"}}, subresource="status"
+        ),
+        RIGHTS,
+    ),
+    "answer its check": (
+        lambda way, tenant: tenant.patch(
+            UNITS, "unit", way.team, {"status": {"admissionChecks": []}}, subresource="status"
+        ),
+        RIGHTS,
+    ),
+    "raise its unit": (lambda way, tenant: tenant.patch(UNITS, "unit", way.team, {"spec": {"priority": 1}}), RIGHTS),
+    "ask in a queue of others": (asks(queue="closed"), "may not use queue closed"),
+    "ask with more than the queue allows": (asks(priority=101), "priority 101 is above 100"),
+    "move what it was given": (
+        lambda way, tenant: tenant.patch(QUEUE_JOBS, "has", way.team, {"spec": {"queue": "main"}}), words.ALLOCATED,
+    ),
+    "give oneself more": (
+        lambda way, tenant: tenant.patch(
+            QUEUE_JOBS, "has", way.team, {"status": {"allocatedno": 9}}, subresource="status"
+        ),
+        RIGHTS,
+    ),
+    "open the queue": (
+        lambda way, tenant: tenant.patch(QUEUES, "main", way.team, {"spec": {"stopPolicy": "None"}}), RIGHTS,
+    ),
+    "make a queue": (
+        lambda way, tenant: tenant.create(QUEUES, {"metadata": {"name": "mine"}}, way.spaces["empty"]), RIGHTS,
+    ),
+    "raise the quota": (lambda way, tenant: tenant.patch(QUOTAS, "ours", None, {"spec": {"weight": 100}}), RIGHTS),
+    "delete a policy": (
+        lambda way, tenant: tenant.delete(POLICIES["ValidatingAdmissionPolicy"], "usher-gates"), RIGHTS,
+    ),
+    "delete the webhook": (
+        lambda way, tenant: tenant.delete(POLICIES["ValidatingWebhookConfiguration"], "usher"), RIGHTS,
+    ),
+    "read the keys": (lambda way, tenant: tenant.get(SECRETS, "usher-webhook-tls", "usher-system"), RIGHTS),
+    "become an administrator": (
+        lambda way, tenant: tenant.create(BINDINGS, binding("usher-admin"), way.team), "is forbidden: ",
+    ),
 }  # fmt: skip
+"""What is tried, and what those who may write jobs and pods are told: by the doors, or that they have no right."""
 
 
 async def world(way: Doorway) -> None:
@@ -138,6 +197,8 @@ async def world(way: Doorway) -> None:
     await admin.create(JOBS, job_of("marked", queue=""), way.spaces["empty"])
     await admin.create(PODS, pod_of("gated", ["scheduling.x-k8s.io/granted"]), way.team)
     await live.until("running", "Running")
+    await queue_job(live, "has", queue="second", resourceno=1)
+    await until_allocated(live, "has", 1)
     unit = {"metadata": {"name": "unit"}, "spec": {"queue": "main", "request": {"cpu": "1"}}}
     await admin.create(UNITS, {"apiVersion": f"{UNITS.group}/v1alpha1", "kind": "QueueUnit", **unit}, way.team)
 
@@ -146,7 +207,7 @@ async def world(way: Doorway) -> None:
 async def test_no_trick_gets_a_tenant_past_his_queue(live: Live, way_of: str) -> None:
     async with doorway(live, policies=way_of == "policies") as way:
         await world(way)
-        done: list[str] = []
+        wrong: list[str] = []
         for role in ("view", "edit", "admin"):
             for space in (way.team, way.spaces["empty"]):
                 flags = ["--clusterrole", role, "--user", f"a-{role}"]
@@ -157,14 +218,16 @@ async def test_no_trick_gets_a_tenant_past_his_queue(live: Live, way_of: str) ->
                 return await way.refusal(tenant.list(UNITS, way.team)) == ""
 
             await live.wait("the role is aggregated", may)
-            for name, trick in TRICKS.items():
-                if await way.refusal(trick(way, tenant)) == "":
-                    done.append(f"{role}: {name}")
-        assert done == []
+            for name, (trick, told) in TRICKS.items():
+                said = await way.refusal(trick(way, tenant))
+                if (RIGHTS if role == "view" else told) not in said:
+                    wrong.append(f"{role}: {name}: {said!r}")
+        assert wrong == []
 
         held, running = await live.get("job", "held"), await live.get("job", "running")
         assert held["spec"]["suspend"] is True
         assert not await live.pods("held")
         assert (running["spec"]["parallelism"], running["spec"]["suspend"]) == (2, False)
         assert not await live.pods("marked", way.spaces["empty"])
-        assert not await live.pods("claims")
+        pods = (await live.client.list(PODS, way.team)).items
+        assert {each["metadata"].get("labels", {}).get("job-name", "") for each in pods} == {"running", ""}
