@@ -9,6 +9,7 @@ import pytest
 from installing import NAMESPACE, Installing
 from living import QUICK, Live, job
 
+from usher.api.names import PAUSED, QUEUE_JOB
 from usher.app.process import ManagerProcess
 from usher.settings.loader import load_text
 from usher.testing.waits import eventually
@@ -126,3 +127,31 @@ async def test_jobs_that_no_manager_has_seen_are_not_forgotten(installing: Insta
     inside = installing.kubectl.within("default")
     assert not (await inside.get("job", "named"))["spec"]["suspend"]
     assert (await inside.get("job", "plain"))["spec"]["suspend"], "none of Usher's"
+
+
+async def test_jobs_that_draw_on_a_queue_job_are_not_forgotten(installing: Installing) -> None:
+    """They have no unit of their own, and the doors hold them as well."""
+    await installing.installed(*INSIDE)
+    drawing = job("drawing", "default", queue="", labels={QUEUE_JOB: "mine"}, suspend=False)
+    paused = job("paused", "default", queue="", labels={QUEUE_JOB: "mine"}, annotations={PAUSED: "true"}, suspend=True)
+    await installing.kubectl.apply(paused)
+    inside = installing.kubectl.within("default")
+
+    async def held() -> bool:
+        """A policy works a moment after it is there."""
+        await inside("delete", "job", "drawing", "--ignore-not-found")
+        await installing.kubectl.apply(drawing)
+        return bool((await inside.get("job", "drawing"))["spec"]["suspend"])
+
+    await eventually(held, why="the job is held")
+    asked = await installing.usher("uninstall", "--yes")
+    assert "Say what becomes of the waiting jobs" in asked.err
+
+    done = await installing.usher("uninstall", "--yes", "--release-jobs")
+
+    assert done.code == 0, done.err
+    assert "waiting jobs: 1. They are released and start at once, all of them." in done.out
+    assert "jobs that somebody suspended or made inactive: 1. They stay as they are." in done.out
+    assert "default/drawing released" in done.out
+    assert not (await inside.get("job", "drawing"))["spec"]["suspend"]
+    assert (await inside.get("job", "paused"))["spec"]["suspend"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from usher.api.kinds import KINDS
-from usher.api.names import GROUP, MANAGED, QUEUE_KEYS, QUOTA_KEYS, VERSION
+from usher.api.names import GROUP, MANAGED, PAUSED, QUEUE_JOB, QUEUE_KEYS, QUOTA_KEYS, VERSION
 from usher.jobkinds.base import Job, JobKind
 from usher.jobkinds.registry import BUILT_IN
 from usher.kube.client import Client
@@ -42,7 +42,7 @@ class Census:
 
     held: list[Held] = field(default_factory=list)
     running: int = 0
-    """Jobs with a unit that run."""
+    """Jobs with a unit that run, and those that draw on a QueueJob."""
     aside: int = 0
     """Jobs with a unit that are suspended by somebody's will: their owner's, or an administrator's."""
     gated: list[Object] = field(default_factory=list)
@@ -70,7 +70,8 @@ async def take_census(client: Client, keys: Sequence[str] = KEYS) -> Census:
         if kind_and_job is not None:
             _count(found, *kind_and_job, unit)
     for kind, item in jobs.values():
-        if _named(item["metadata"], keys) and kind.suspended(as_job(item)):
+        drawn = _said(item["metadata"]).get(QUEUE_JOB)
+        if _named(item["metadata"], keys) and (drawn or kind.suspended(as_job(item))):
             _count(found, kind, item, None)
     found.gated = [pod async for pod in everything(client, PODS) if _gated(pod)]
     return found
@@ -93,10 +94,15 @@ def as_job(item: Object) -> Job:
 
 
 def _named(meta: Object, keys: Sequence[str]) -> bool:
-    """Whether a job was meant for a queue; what a controller makes for another job never is."""
-    said = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
+    """Whether a job was meant for a queue, or draws on a QueueJob, which gives it no unit of its own; what a controller
+    makes for another job never is."""
+    said = _said(meta)
     owned = any(each.get("controller") for each in meta.get("ownerReferences") or ())
-    return not owned and (any(said.get(key) for key in keys) or said.get(MANAGED) == "true")
+    return not owned and (any(said.get(key) for key in (*keys, QUEUE_JOB)) or said.get(MANAGED) == "true")
+
+
+def _said(meta: Object) -> dict[str, str]:
+    return {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
 
 
 def _count(found: Census, kind: JobKind, item: Object, unit: Object | None) -> None:
@@ -105,10 +111,15 @@ def _count(found: Census, kind: JobKind, item: Object, unit: Object | None) -> N
         return
     if not kind.suspended(job):
         found.running += 1
-    elif status.get("inactive") or (unit is not None and unit["spec"].get("active") is False):
+    elif status.get("inactive") or (unit is not None and unit["spec"].get("active") is False) or _paused(item, unit):
         found.aside += 1
     else:
         found.held.append(Held(kind, item, unit))
+
+
+def _paused(item: Object, unit: Object | None) -> bool:
+    """Whether its owner has suspended a job without a unit, as the doors note it."""
+    return unit is None and (item["metadata"].get("annotations") or {}).get(PAUSED) == "true"
 
 
 def _gated(pod: Object) -> bool:
