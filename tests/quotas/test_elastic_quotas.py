@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +18,16 @@ from usher.quotas.elasticquota import ElasticQuotas
 from usher.quotas.objects import ElasticQuota
 from usher.quotas.source import QueueHint
 from usher.quotas.tree import QuotaTree
-from usher.testing.elastic import RUNTIMES, Runtime, elastic_quota
+from usher.testing.elastic import CHIP, OTHER, RUNTIMES, Runtime, elastic_quota
+from usher.testing.runtimes import (
+    UNIT,
+    by_largest_remainder,
+    random_demand,
+    random_tree,
+    requests_of,
+    rounded_each,
+    runtimes,
+)
 
 ROOT = Quota("koordinator-root-quota")
 PARENT = {"is-parent": "true"}
@@ -231,21 +242,47 @@ def test_a_quota_whose_amounts_cannot_be_read_does_not_become_one_without_limits
     assert "a" not in World(made("a", max={"cpu": "many"})).tree.quotas()
 
 
-@pytest.mark.parametrize("case", RUNTIMES.values(), ids=RUNTIMES)
-def test_deserved_is_what_koordinator_calls_runtime(case: Runtime) -> None:
-    world = World(*(decode(ElasticQuota, each) for each in case.quotas))
+def deserved(
+    total: Mapping[str, int], quotas: Sequence[dict[str, Any]], asked: Sequence[tuple[str, str, Mapping[str, int]]]
+) -> dict[str, dict[str, int]]:
+    """By quota: what it deserves under `koordinator`, as far as that is more than nothing."""
+    world = World(*(decode(ElasticQuota, each) for each in quotas))
     engine = Engine(Settings(), plugins("koordinator"))
-    events: list[Any] = [Synced(), CapacityChanged(dict(case.total)), *world.tree.take()]
+    events: list[Any] = [Synced(), CapacityChanged(dict(total)), *world.tree.take()]
     assert any(isinstance(event, QuotaChanged) for event in events)
-    queues = dict.fromkeys(quota for _, quota, _ in case.units())
+    queues = dict.fromkeys(quota for _, quota, _ in asked)
     events.extend(QueueChanged(Queue("usher-system", name, quota=name, shared=True)) for name in queues)
     events.extend(
-        UnitChanged(Unit("x", name, (PodSet("main", 1, request),), quota=quota))
-        for name, quota, request in case.units()
+        UnitChanged(Unit("x", name, (PodSet("main", 1, request),), quota=quota)) for name, quota, request in asked
     )
     engine.handle(events, 0)
-
     found = {view.name: {r: n for r, n in view.deserved.items() if n} for view in engine.quotas()}
+    return {each["metadata"]["name"]: found[each["metadata"]["name"]] for each in quotas}
+
+
+@pytest.mark.parametrize("case", RUNTIMES.values(), ids=RUNTIMES)
+def test_deserved_is_what_koordinator_calls_runtime(case: Runtime) -> None:
     want = {name: dict(amounts) for name, amounts in case.want.items()}
-    names = [each["metadata"]["name"] for each in case.quotas]
-    assert {name: found[name] for name in names} == {name: want.get(name, {}) for name in names}
+
+    found = deserved(case.total, case.quotas, case.units())
+
+    assert found == {name: want.get(name, {}) for name in found}
+
+
+def test_on_random_trees_deserved_is_the_runtime_and_two_ways_to_round_differ_by_two_units_at_most() -> None:
+    total = {CHIP: 100 * UNIT, OTHER: 80 * UNIT}
+    apart: Counter[int] = Counter()
+    for seed in range(100):
+        random = Random(seed)
+        quotas, leaves = random_tree(random)
+        asked = random_demand(random, leaves)
+
+        want = runtimes(total, quotas, requests_of(asked), by_largest_remainder)
+        released = runtimes(total, quotas, requests_of(asked), rounded_each)
+
+        assert deserved(total, quotas, asked) == {
+            name: {r: n for r, n in amounts.items() if n} for name, amounts in want.items()
+        }
+        apart.update(abs(want[name][r] - released[name][r]) for name in want for r in total)
+    assert set(apart) == {0, 1, 2}
+    assert apart[2] * 500 < apart.total(), apart
