@@ -44,8 +44,8 @@ def nobody(uid: str) -> bool:
     return False
 
 
-def machine(name: str = "n", cpu: str = "4", ready: str = "True") -> NodeObject:
-    status = {"allocatable": {"cpu": cpu}, "conditions": [{"type": "Ready", "status": ready}]}
+def machine(name: str = "n", cpu: str = "4", ready: str = "True", **more: str) -> NodeObject:
+    status = {"allocatable": {"cpu": cpu, **more}, "conditions": [{"type": "Ready", "status": ready}]}
     return msgspec.json.decode(msgspec.json.encode({"metadata": {"name": name}, "status": status}), type=NodeObject)
 
 
@@ -119,6 +119,20 @@ def test_what_pods_use_on_a_node_that_is_not_ready_takes_nothing_from_others() -
     capacity.node_changed(machine("m", ready="False"), 1)
     assert capacity.take(1) == CapacityChanged({"cpu": 4000}, {"cpu": 5000})
     assert capacity.take(1 + GRACE) == CapacityChanged({"cpu": 4000})
+
+
+def test_what_nodes_offer_is_oversold_and_what_pods_outside_use_is_not() -> None:
+    capacity = Capacity(GRACE, oversell=(3, 2))
+    for name in ("n", "m", "o"):
+        capacity.node_changed(machine(name, "2", gpu="1"), 0)
+    assert capacity.take(0) == CapacityChanged({"cpu": 9000, "gpu": 4}), "not one device on each node"
+
+    capacity.outside_changed({"n": {"cpu": 500, "gpu": 1}, "m": {"cpu": 5000}}, 1)
+    assert capacity.take(1) == CapacityChanged({"cpu": 5500, "gpu": 3}), "nine less half a core and what m offers"
+    capacity.node_changed(machine("n", "2", ready="False", gpu="1"), 2)
+    assert capacity.take(2) == CapacityChanged({"cpu": 3000, "gpu": 3}, {"cpu": 5500, "gpu": 3})
+    capacity.outside_changed({}, 3)
+    assert capacity.take(3) == CapacityChanged({"cpu": 6000, "gpu": 3}, {"cpu": 9000, "gpu": 4})
 
 
 def around(**charging: Any) -> Surroundings:

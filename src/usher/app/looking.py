@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from usher.app.following import Following, Watched
@@ -181,7 +182,7 @@ class Looking:
         jobs = self.settings.jobs
         manager = kind(
             cluster,
-            Engine(self.settings.engine.core(), self._plugins()),
+            Engine(replace(self.settings.engine.core(), oversell=(1, 1)), self._plugins()),  # `Capacity` applies it
             self._base,
             self._kinds,
             epoch,
@@ -199,7 +200,8 @@ class Looking:
         kinds = [KINDS_OF[each] for each in settings.quotas.sources]
         foreign = Foreign(settings.system_namespace, settings.managed_namespaces, kinds)
         charging = Charging(settings.quotas.outside_pods == "count", settings.quotas.outside_quota, manager.queued)
-        around = Surroundings(settings.system_namespace, Capacity(settings.capacity_loss_grace_ms), foreign, charging)
+        capacity = Capacity(settings.capacity_loss_grace_ms, settings.engine.oversell.as_integer_ratio())
+        around = Surroundings(settings.system_namespace, capacity, foreign, charging)
         manager.pod_labels = around.pod_labels
         self.manager, self.surroundings = manager, around
         return manager, around

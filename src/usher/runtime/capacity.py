@@ -9,7 +9,9 @@ node that says since when it is away the rest of its grace; one that was deleted
 A node counts unless it is cordoned, not Ready, or has a taint that says that nothing new should come (`CLOSED`). Other
 taints set a node apart for those that tolerate them, as with GPUs, so they count: the queue cannot know who does.
 Everything that a node offers counts, `pods` too: nobody asks for it today, and a limit on it is then a real one.
-What pods outside Usher use on a node is taken off both sums.
+Both sums are of what is offered times the oversell rate, less what pods outside Usher use on each node, which is used
+in full; so the engine that is told them has no rate of its own. They are rounded down once, in the sum: one device on
+each of many nodes is oversold, too.
 """
 
 from __future__ import annotations
@@ -105,8 +107,10 @@ class _Node:
 class Capacity:
     """The sums over all nodes, kept up to date node by node."""
 
-    def __init__(self, grace_ms: int) -> None:
+    def __init__(self, grace_ms: int, oversell: tuple[int, int] = (1, 1)) -> None:
         self._grace_ms = grace_ms
+        self._above, self._below = oversell
+        """The rate as a fraction; sums are kept in parts, of which `_below` are one."""
         self._nodes: dict[str, _Node] = {}
         self._losing: dict[str, _Node] = {}
         """Those with a loss that is not forgotten yet."""
@@ -139,7 +143,7 @@ class Capacity:
                 self._outside[name] = after
                 node = self._nodes.get(name)
                 if node is not None:
-                    _replace(self._amounts, _less(node.offers, before), _less(node.offers, after))
+                    _replace(self._amounts, self._less(node.offers, before), self._less(node.offers, after))
                     self._settle(name, node, now_ms)
         self._outside = {name: amounts for name, amounts in by_node.items() if amounts}
 
@@ -148,7 +152,7 @@ class Capacity:
         for name, node in list(self._losing.items()):
             if node.lost[0][0] <= now_ms:
                 self._settle(name, node, now_ms)
-        amounts, shared = dict(self._amounts), dict(self._shared)
+        amounts, shared = self._whole(self._amounts), self._whole(self._shared)
         change = CapacityChanged(amounts, None if shared == amounts else shared)
         if change == self._told:
             return None
@@ -170,14 +174,14 @@ class Capacity:
         if self._grace_ms and any(offers.get(resource, 0) < amount for resource, amount in before.items()):
             node.lost.append((now_ms + self._grace_ms, before))
         outside = self._outside.get(name, {})
-        _replace(self._amounts, _less(before, outside), _less(offers, outside))
+        _replace(self._amounts, self._less(before, outside), self._less(offers, outside))
         node.offers = offers
         self._settle(name, node, now_ms)
 
     def _settle(self, name: str, node: _Node, now_ms: int) -> None:
         before = node.counted
         node.settle(now_ms)
-        node.counted = _less(node.shared, self._outside.get(name, {}))
+        node.counted = self._less(node.shared, self._outside.get(name, {}))
         _replace(self._shared, before, node.counted)
         if node.lost:
             self._losing[name] = node
@@ -186,10 +190,14 @@ class Capacity:
             if not node.offers:
                 del self._nodes[name]
 
+    def _less(self, offers: Amounts, outside: Amounts) -> dict[str, int]:
+        """What is left of a node, in parts; what is not, is dropped."""
+        above, below = self._above, self._below
+        left = {name: amount * above - outside.get(name, 0) * below for name, amount in offers.items()}
+        return {name: amount for name, amount in left.items() if amount > 0}
 
-def _less(offers: Amounts, outside: Amounts) -> dict[str, int]:
-    """What is left; what is not, is dropped."""
-    return {name: left for name, amount in offers.items() if (left := amount - outside.get(name, 0)) > 0}
+    def _whole(self, parts: Amounts) -> dict[str, int]:
+        return {name: amount for name, part in parts.items() if (amount := part // self._below)}
 
 
 def _replace(total: dict[str, int], before: Amounts, after: Amounts) -> None:

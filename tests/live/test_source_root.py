@@ -1,0 +1,77 @@
+"""What the root of the quota tree is, on a real control plane: what nodes offer, oversold, less pods outside Usher."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from acts import condition
+from living import Live, Object
+
+
+def plain_pod(name: str, cpu: str) -> Object:
+    """A pod that is none of Usher's."""
+    resources = {"requests": {"cpu": cpu}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
+    }
+
+
+async def outside(live: Live, name: str, cpu: str) -> None:
+    """Somebody else's pod that runs."""
+    await live.kubectl("apply", "-f", "-", stdin=json.dumps(plain_pod(name, cpu)))
+
+    async def placed() -> bool:
+        return bool((await live.get("pod", name))["spec"].get("nodeName"))
+
+    await live.wait(f"{name} is on a node", placed)
+
+
+SETTINGS: dict[str, tuple[tuple[str, ...], int]] = {
+    "pods outside are taken off": ((), 5),
+    "they are not counted": (("quotas.outsidePods=ignore",), 8),
+    "what nodes offer is oversold, and what they use is not": (("engine.oversell=3/2",), 9),
+}
+
+
+@pytest.mark.parametrize("what", SETTINGS)
+async def test_the_cluster_has_what_nodes_offer_oversold_less_pods_outside(live: Live, what: str) -> None:
+    settings, cores = SETTINGS[what]
+    await outside(live, "other", "3")
+    await live.queue("main")
+    await live.start(*settings)
+    await live.job("all", cpu="1", pods=cores)
+    await live.job("more", cpu="1")
+
+    more = await live.until("more", "Enqueued")
+
+    assert f"the cluster has {cores}, {cores} in use" in condition(more, "QuotaReserved")["message"]
+    await live.kubectl("delete", "pod", "other", "--force", "--grace-period=0")
+    if "ignore" not in str(settings):
+        await live.wait("what they leave is given out", lambda: started(live, "more"))
+
+
+async def started(live: Live, job: str) -> bool:
+    unit = await live.unit(job)
+    return unit is not None and unit["status"].get("phase") in ("Dequeued", "Running")
+
+
+async def test_pods_outside_are_charged_to_the_quota_that_the_settings_name(live: Live) -> None:
+    await live.quota("org", max={"cpu": "4"})
+    for name in ("team", "other"):
+        await live.quota(name, parent="org")
+        await live.queue(name, quota=name)
+    await outside(live, "service", "1")
+    await live.start("quotas.outsideQuota=team")
+    await live.job("runs", queue="other", cpu="1", pods=3)
+    await live.until("runs", "Running")
+
+    await live.job("waits", queue="other", cpu="1")
+
+    waits = await live.until("waits", "Enqueued")
+    assert "quota org has 3, 3 in use" in condition(waits, "QuotaReserved")["message"], "four, of which one is taken"
+    await live.kubectl("delete", "pod", "service", "--force", "--grace-period=0")
+    await live.until("waits", "Running")
