@@ -44,6 +44,35 @@ async def test_queues_with_queue_jobs_and_one_without_share_the_cluster(live: Li
     await until_queue(live, "q03", cpu="2")
 
 
+async def test_inside_each_queue_the_higher_priority_has_its_units_first(live: Live) -> None:
+    for name in ("q01", "q02", "q03"):
+        await live.quota(name)
+    await live.queue("q01", quota="q01")
+    await live.queue("q02", quota="q02")
+    await live.queue("q03", quota="q03", request={"cpu": "2"})
+    await queue_job(live, "low", queue="q01", priority=1, resourceno=4)
+    await queue_job(live, "high", queue="q01", priority=9, resourceno=2)
+    await queue_job(live, "other", queue="q02", resourceno=4)
+
+    await live.start("jobs.queueJobNotice=1s")
+
+    high = await until_allocated(live, "high", 2)
+    low = await until_allocated(live, "low", 1)
+    other = await until_allocated(live, "other", 3)
+    assert [each["allocated"] for each in (high, low, other)] == [{"cpu": "2"}, {"cpu": "1"}, {"cpu": "3"}]
+    await until_queue(live, "q03", cpu="2")
+    for name in ("q01", "q02"):
+        await until_queue(live, name, cpu="3")
+
+        async def asks(name: str = name) -> bool:
+            demand = (await live.get("quota", name))["status"].get("demand")
+            return bool(demand == {"cpu": "6" if name == "q01" else "4"})
+
+        await live.wait(f"{name} asks for the sum of its QueueJobs", asks)
+    await live.kubectl("delete", "queuejob", "high")
+    await until_allocated(live, "low", 3)
+
+
 async def test_a_queue_that_comes_back_for_its_request_takes_it_back(live: Live) -> None:
     await live.quota("q01")
     await live.quota("q03")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from acts import condition, granted, suspended, until_unit
 from living import Live
+from sourcing import until_no_queue, until_queue, until_told
 
 QUOTA = "scheduling.x-k8s.io/quota-name"
 
@@ -64,6 +67,64 @@ async def test_what_was_lent_comes_back_and_the_claim_is_seen(live: Live) -> Non
     assert "owner" in evicted["message"]
     late = await live.until("latecomer", "Enqueued")
     assert condition(late, "QuotaReserved")["status"] == "False", "room that was freed is kept for the claim"
+
+
+async def test_a_quota_has_the_namespaces_it_selects_and_a_queue_of_its_name(live: Live) -> None:
+    there = f"far-{live.namespace[-8:].strip('-')}"
+    await live.admin("create", "namespace", there)
+    for namespace in (live.namespace, there):
+        await live.admin("label", "namespace", namespace, f"team={there}")
+    try:
+        await live.quota("org", max={"cpu": "8"})
+        await live.quota("team", parent="org", max={"cpu": "3"}, namespaceSelector={"matchLabels": {"team": there}})
+        await live.queue("all", namespace="usher-system")
+        await live.start()
+        assert (await until_queue(live, "team"))["spec"]["quota"] == "team"
+        await live.job("here", queue="", labels={QUOTA: "team"}, cpu="2")
+        await live.until("here", "Running")
+
+        await live.job("far", namespace=there, queue="all", cpu="2")
+
+        far = await live.until("far", "Enqueued", there)
+        assert "quota team has 3, 2 in use" in condition(far, "QuotaReserved")["message"], "one purse for both"
+        await live.admin("label", "namespace", there, "team-")
+        ran = await live.until("far", "Running", there)
+        assert ran["status"].get("quota") != "team"
+        await live.admin("delete", "queuequota", "team")
+        await live.kubectl("delete", "job", "here")
+        await until_no_queue(live, "team")
+    finally:
+        await live.admin("delete", "namespace", there, "--wait=false")
+
+
+WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "a": ({"parent": "b"}, "Cycle", "False", "its own ancestor"),
+    "b": ({"parent": "a"}, "Cycle", "False", "its own ancestor"),
+    "below": ({"parent": "a"}, "ParentInactive", "False", "a takes no part"),
+    "lost": ({"parent": "nobody"}, "ParentMissing", "False", "nobody does not exist"),
+    "narrow": ({"max": {"cpu": "2"}}, "MinsAboveMax", "True", "3"),
+}
+"""What each says, the reason and status of its condition, and a word of its message."""
+
+
+async def test_what_is_wrong_with_a_tree_is_said_of_each_quota_and_the_rest_works(live: Live) -> None:
+    for name, (spec, *_) in WRONG.items():
+        await live.quota(name, **spec)
+    await live.quota("wide", parent="narrow", min={"cpu": "3"})
+    await live.queue("main", quota="wide")
+    await live.start()
+    await live.job("works", cpu="2")
+
+    await live.until("works", "Running")
+
+    for name, (_, reason, status, word) in WRONG.items():
+        assert word in await until_told(live, "QueueQuota", name, reason)
+
+        async def shown(name: str = name, want: tuple[str, str] = (reason, status)) -> bool:
+            said = (await live.get("quota", name)).get("status", {}).get("conditions", ())
+            return want in [(each["reason"], each["status"]) for each in said if each["type"] == "Active"]
+
+        await live.wait(f"the condition of {name} says {reason}", shown)
 
 
 async def test_a_quota_that_goes_with_units_in_it_loses_none(live: Live) -> None:

@@ -78,7 +78,8 @@ async def test_each_quota_has_a_queue_and_jobs_find_both_by_label_or_by_namespac
     await live.job("more", queue="", labels={NAME: "blue"}, cpu="1")
     more = await live.until("more", "Enqueued")
     assert "quota org" in condition(more, "QuotaReserved")["message"]
-    await live.job("guaranteed", queue="", labels={NAME: "red", "scheduling.x-k8s.io/preemptible": "false"}, cpu="1")
+    never = {NAME: "red", "quota.scheduling.koordinator.sh/preemptible": "false"}
+    await live.job("guaranteed", queue="", labels=never, cpu="1")
     stopped = await until_unit(live, "guaranteed", "waits", lambda each: each["status"].get("phase") == "Enqueued")
     assert "min of quota red" in condition(stopped, "QuotaReserved")["message"]
     await live.admin.apply(elastic_quota("org", max={"cpu": 8}, min={"cpu": 2}, labels={"is-parent": "true"}))
@@ -89,6 +90,31 @@ async def test_each_quota_has_a_queue_and_jobs_find_both_by_label_or_by_namespac
     runs = await live.unit("unnamed")
     assert runs is not None
     assert runs["status"]["phase"] == "Running", "what runs goes on"
+
+
+async def test_a_job_that_names_nothing_has_the_quota_of_its_namespace_and_the_queue_of_that(elastic: Live) -> None:
+    live = elastic
+    await live.admin.apply(
+        elastic_quota("red", max={"cpu": 2}, annotations={"namespaces": [live.namespace]}),
+        elastic_quota("blue", max={"cpu": 2}),
+    )
+    await live.start("plugins.share=koordinator", f"managedNamespaces=[{live.namespace}]")
+    await until_queue(live, "red")
+    await until_queue(live, "blue")
+
+    await live.job("plain", queue="", cpu="2")
+
+    plain = await live.until("plain", "Running")
+    assert plain["status"]["quota"] == "red"
+    await live.job("next", queue="", cpu="1")
+    following = await live.until("next", "Enqueued")
+    assert "quota red has 2, 2 in use" in condition(following, "QuotaReserved")["message"]
+
+    async def in_line() -> bool:
+        status = (await until_queue(live, "red")).get("status", {})
+        return [each["position"] for each in status.get("queueItemDetails", {}).get("active", ())] == [1]
+
+    await live.wait("it waits in the default queue of that quota", in_line)
 
 
 async def test_a_kind_that_is_installed_later_comes_on_and_goes_off(live: Live) -> None:
@@ -118,6 +144,8 @@ async def test_what_is_wrong_with_a_tree_is_said_and_the_rest_works(elastic: Liv
         elastic_quota("b", labels={"parent": "a", "is-parent": "true"}),
         elastic_quota("lost", labels={"parent": "nobody"}),
         elastic_quota("odd", min={"cpu": 3}, max={"cpu": 2}),
+        elastic_quota("sum", min={"cpu": 2}, max={"cpu": 8}, labels={"is-parent": "true"}),
+        elastic_quota("part", min={"cpu": 3}, max={"cpu": 8}, labels={"parent": "sum"}),
     ]
     await live.admin.apply(*bad, elastic_quota("good", max={"cpu": 2}))
     await live.start()
@@ -128,6 +156,7 @@ async def test_what_is_wrong_with_a_tree_is_said_and_the_rest_works(elastic: Liv
     assert "a → b → a" in await until_told(live, "ElasticQuota", "a", "Cycle")
     assert "nobody does not exist" in await until_told(live, "ElasticQuota", "lost", "ParentMissing")
     assert "max counts" in await until_told(live, "ElasticQuota", "odd", "MinAboveMax")
+    assert "3 cpu of 2" in await until_told(live, "ElasticQuota", "sum", "MinsAboveMin")
     shown = await until_queue(live, "odd")
 
     def said(queue: dict[str, Any]) -> str:

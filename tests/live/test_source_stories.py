@@ -1,19 +1,20 @@
 """The two user stories of seed 003, as written, with the real ElasticQuota of Koordinator.
 
 1. Each department has a quota that its developers share; their jobs are queued in one queue per department.
-2. Each department has a quota; the jobs of all developers are queued in one queue, each under its own limit.
+2. Each department has a quota; the jobs of all developers are queued in one queue, each under its own limit. This one
+   also with the other kinds of quotas.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from acts import condition
 from living import Live
-from sourcing import install_elastic, remove_crds, until_queue
+from sourcing import install_elastic, install_trees, remove_crds, until_queue
 
-from usher.testing.elastic import elastic_quota
+from usher.testing.elastic import elastic_quota, quota_tree
 
 NAME = "quota.scheduling.koordinator.sh/name"
 PRIORITY = "scheduling.x-k8s.io/priority"
@@ -119,3 +120,71 @@ async def test_one_queue_for_all_and_a_quota_for_each(company: Live) -> None:
     assert "behind" in condition(last, "QuotaReserved")["message"], "the line of each quota is kept"
     await live.admin("delete", "job", "task", "-n", space(live, "sue"))
     await live.until("more", "Running", space(live, "sue"))
+
+
+async def plain_quotas(live: Live) -> None:
+    await live.quota("employees", max={"cpu": "6"}, namespaces=[space(live, "ann"), space(live, "bob")])
+    await live.quota("interns", max={"cpu": "1"}, namespaces=[space(live, "sue")])
+
+
+async def tree(live: Live) -> None:
+    await install_trees(live)
+    employees = {"name": "employees", "max": {"cpu": 6}, "namespaces": [space(live, "ann"), space(live, "bob")]}
+    interns = {"name": "interns", "max": {"cpu": 1}, "namespaces": [space(live, "sue")]}
+    await live.admin.apply(quota_tree({"name": "root", "children": [employees, interns]}))
+
+
+async def resource_quotas(live: Live) -> None:
+    for person, cpu in (("ann", "6"), ("sue", "1")):
+        where = space(live, person)
+        await live.admin("label", "namespace", where, "scheduling.x-k8s.io/managed=true")
+        await live.admin("create", "quota", "hers", "-n", where, f"--hard=requests.cpu={cpu}")
+
+
+SOURCES: dict[str, tuple[Callable[[Live], Awaitable[None]], str, str]] = {
+    "QueueQuota": (plain_quotas, "employees", "interns"),
+    "ElasticQuotaTree": (tree, "employees", "interns"),
+    "ResourceQuota": (resource_quotas, "resourcequota:{ann}", "resourcequota:{sue}"),
+}
+"""Who makes the quotas, and how those of ann and of sue are called."""
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+async def test_one_queue_for_all_and_a_quota_for_each_namespace(company: Live, kind: str) -> None:
+    live = company
+    make, *names = SOURCES[kind]
+    employees, interns = (name.format(ann=space(live, "ann"), sue=space(live, "sue")) for name in names)
+    await make(live)
+    await live.queue("company", namespace="usher-system", queuePolicy="PriorityBlocking")
+    await live.start()
+
+    async def submit(person: str, name: str, priority: int = 0, cpu: str = "1") -> None:
+        labels = {PRIORITY: str(priority)}
+        await live.job(name, namespace=space(live, person), queue="company", labels=labels, cpu=cpu)
+
+    await submit("sue", "task", priority=9)
+    task = await live.until("task", "Running", space(live, "sue"))
+    assert task["status"]["quota"] == interns
+    await submit("sue", "more", priority=9)
+    await live.until("more", "Enqueued", space(live, "sue"))
+    for i in range(2):
+        await submit("ann", f"build-{i}", cpu="3")
+        build = await live.until(f"build-{i}", "Running", space(live, "ann"))  # past hers, who waits for another quota
+        assert build["status"]["quota"] == employees
+    await submit("ann", "later", cpu="3")
+
+    later = await live.until("later", "Enqueued", space(live, "ann"))
+    more = await live.unit("more", space(live, "sue"))
+
+    assert more is not None
+    assert f"quota {interns} has 1, 1 in use" in condition(more, "QuotaReserved")["message"]
+    assert f"quota {employees} has 6, 6 in use" in condition(later, "QuotaReserved")["message"]
+
+    async def both() -> bool:
+        return await positions(live, "company") == [1, 2]
+
+    await live.wait("both stand in one line", both)
+    await live.admin("delete", "job", "task", "-n", space(live, "sue"))
+    await live.until("more", "Running", space(live, "sue"))
+    await live.admin("delete", "job", "build-0", "-n", space(live, "ann"))
+    await live.until("later", "Running", space(live, "ann"))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from acts import condition
 from living import Live
+from reshuffling import evictions, running
 from sourcing import (
     install_elastic,
     install_trees,
@@ -61,6 +62,29 @@ async def test_a_tree_limits_amounts_and_jobs_and_may_change_as_a_whole(trees: L
     assert "max counts" in await until_told(live, "ElasticQuotaTree", "company", "MinAboveMax")
     await live.kubectl("delete", "job", "wide")
     await until_no_queue(live, "blue")
+
+
+async def test_a_leaf_has_its_namespaces_and_lends_no_more_than_its_limit(trees: Live) -> None:
+    live = trees
+    lends = {"alibabacloud.com/lendlimit": '{"cpu": 2}'}
+    red = {"name": "red", "min": {"cpu": 4}, "max": {"cpu": 8}, "attributes": lends, "namespaces": [live.namespace]}
+    blue = {"name": "blue", "max": {"cpu": 8}}
+    await live.admin.apply(quota_tree({"name": "root", "min": {"cpu": 8}, "max": {"cpu": 8}, "children": [red, blue]}))
+    await live.queue("all", namespace="usher-system")
+    await live.start()
+    await running(live, "all", "loan-1", "loan-2", "loan-3", labels={NAME: "blue"})
+
+    await live.job("loan-4", queue="all", labels={NAME: "blue"}, cpu="2")
+
+    refused = await live.until("loan-4", "Enqueued")
+    assert "8 of 8 are in use, or kept by quotas that do not lend" in condition(refused, "QuotaReserved")["message"]
+    await live.job("first", queue="all", cpu="2")
+    first = await live.until("first", "Running")
+    assert first["status"]["quota"] == "red", "the leaf that names its namespace"
+    assert await evictions(live, "loan-1", "loan-2", "loan-3") == [], "it was not lent"
+    await live.job("second", queue="all", cpu="2")
+    await live.until("second", "Running")
+    assert await evictions(live, "loan-1", "loan-2", "loan-3") == ["loan-3"], "what was lent comes back"
 
 
 async def test_two_sources_share_one_cluster(trees: Live) -> None:

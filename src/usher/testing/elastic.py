@@ -76,18 +76,20 @@ def _q(
     parent: str = "",
     lends: bool = True,
     is_parent: bool = False,
+    guaranteed: int = 0,
 ) -> Object:
     labels = {"parent": parent} if parent else {}
     labels |= {} if lends else {"allow-lent-resource": "false"}
     labels |= {"is-parent": "true"} if is_parent else {}
     # A weight of zero alone counts as none; beside another one it is meant.
-    weights = {} if weight is None else {"shared-weight": {CHIP: str(weight), "example.com/none": "1"}}
+    notes: Object = {} if weight is None else {"shared-weight": {CHIP: str(weight), "example.com/none": "1"}}
+    notes |= {"guaranteed": {CHIP: str(guaranteed)}} if guaranteed else {}
     return elastic_quota(
         name,
         min={CHIP: least} if isinstance(least, int) else least,
         max={} if most is None else {CHIP: most} if isinstance(most, int) else most,
         labels=labels,
-        annotations=weights,
+        annotations=notes,
     )
 
 
@@ -146,6 +148,9 @@ RUNTIMES: Final[dict[str, Runtime]] = {
     ),
     "what is not lent stays": Runtime(
         {CHIP: 100}, [_q("t1", 60, 96), _q("t2", 40, 96, lends=False)], _of(t1=120), _of(t1=60, t2=40)
+    ),
+    "what is guaranteed counts as min": Runtime(
+        {CHIP: 100}, [_q("t1", 20, 100, 1, guaranteed=70), _q("t2", 20, 100, 1)], _of(t1=100, t2=100), _of(t1=75, t2=25)
     ),
     "two alike": Runtime(
         {CHIP: 50}, [_q("q1", 10, 40), _q("q2", 10, 40)], _of(q1=35, q2=35), _of(q1=25, q2=25), pieces=5
