@@ -120,6 +120,24 @@ async def test_a_lone_queue_gets_a_resource_quota_that_follows_its_quota(live: L
     await live.wait("ours gives way", only_theirs)
 
 
+async def test_for_two_queues_it_refuses_no_pod_that_was_let_start(live: Live) -> None:
+    for name, cpu in (("one", "3"), ("two", "4")):
+        await live.quota(name, max={"cpu": cpu})
+        await live.queue(name, quota=name)
+    await live.start(managed(live))
+
+    async def made() -> bool:
+        return [each["spec"]["hard"] for each in (await quotas_in(live)).values()] == [{"requests.cpu": "7"}]
+
+    await live.wait("one is made for both", made)
+
+    await live.job("first", queue="one", cpu="1", pods=3)
+    await live.job("second", queue="two", cpu="1", pods=4)
+
+    await live.until("first", "Running")
+    await live.until("second", "Running")
+
+
 async def test_a_lone_resource_quota_gets_a_queue(live: Live) -> None:
     await live.admin.apply(resource_quota("compute", live.namespace, hard={"requests.cpu": "2"}))
     await live.start(managed(live))

@@ -151,6 +151,40 @@ def test_without_a_limit_the_resource_quota_has_none() -> None:
     assert made["spec"] == {"hard": {}}
 
 
+def test_for_several_queues_it_is_as_large_as_all_their_quotas_together() -> None:
+    world = World()
+    world.namespace()
+    world.quota("one", max={"cpu": "3", "memory": "1Gi"})
+    world.quota("two", max={"cpu": "4"})
+    world.queue("a", quota="one")
+    world.queue("b", quota="two")
+    world.queue("c", quota="one")
+
+    (made,) = world.plan().create_quotas
+
+    assert made["metadata"]["name"] == "a"
+    assert made["spec"] == {"hard": {"requests.cpu": "7"}}, "each quota once, and memory only where all limit it"
+    world.resource_quota("a", labels=made["metadata"]["labels"], **{"requests.cpu": "7"})
+    assert (world.plan().create_quotas, world.plan().patch_quotas) == ([], [])
+    world.quota("home", max={"cpu": "2", "memory": "1Gi"}, namespaces=["a"])
+    ((_, body),) = world.plan().patch_quotas
+    assert body == {"spec": {"hard": {"requests.cpu": "9"}}}, "jobs in shared queues are charged to that"
+    world.queue("d")
+    assert world.plan().patch_quotas[0][1] == body, "a queue without a quota, too"
+
+
+def test_a_queue_without_any_quota_beside_others_means_no_limit() -> None:
+    world = World()
+    world.namespace()
+    world.quota("one", max={"cpu": "3"})
+    world.queue("a", quota="one")
+    world.queue("b")
+
+    (made,) = world.plan().create_quotas
+
+    assert made["spec"] == {"hard": {}}
+
+
 def test_ours_gives_way_to_one_that_a_user_makes_and_to_a_namespace_that_is_not_managed() -> None:
     ours = {"scheduling.x-k8s.io/made-for-queue": "main"}
     world = World()

@@ -16,7 +16,7 @@ from typing import Any, Final
 from usher.api import names
 from usher.api.meta import ObjectMeta
 from usher.api.quantities import quantities_of
-from usher.core.amounts import parse_amounts
+from usher.core.amounts import Amounts, parse_amounts
 from usher.core.model import Quota
 from usher.core.phases import FINISHED
 from usher.quotas.elasticquotatree import queue_name
@@ -120,7 +120,10 @@ def plan_pairs(around: Surroundings, empty: Empty, system: str, plan: Plan) -> N
             key=lambda each: each.object.metadata.name,
         )
         if managed and lone and not theirs:
-            _plan_quota(lone[0], quotas, by_namespace, ours, plan)
+            home = by_namespace.get(namespace)
+            purses = [quotas.get(each.queue.quota) or home for each in lone]
+            purses += [home] if home is not None else []  # of jobs in shared queues
+            _plan_quota(lone[0], _together(purses), ours, plan)
         elif not lone or theirs or not managed:
             plan.delete_quotas.extend(found.metadata for found in ours)
 
@@ -133,16 +136,19 @@ def _remove(known: KnownQueue, key: str, empty: Empty, plan: Plan) -> None:
         plan.waits = True
 
 
-def _plan_quota(
-    known: KnownQueue,
-    quotas: Mapping[str, Quota],
-    by_namespace: Mapping[str, Quota],
-    ours: Sequence[ResourceQuota],
-    plan: Plan,
-) -> None:
+def _together(purses: Sequence[Quota | None]) -> dict[str, int]:
+    """What the units of a namespace may have at most in all of its quotas; a resource that one does not limit is not in
+    it. The API server knows nothing of quotas, so anything less would refuse pods that were let start."""
+    found = {quota.name: quota.max for quota in purses if quota is not None}
+    if None in purses or not found:
+        return {}
+    shared = set.intersection(*(set(each) for each in found.values()))
+    return {resource: sum(each[resource] for each in found.values()) for resource in sorted(shared)}
+
+
+def _plan_quota(known: KnownQueue, most: Amounts, ours: Sequence[ResourceQuota], plan: Plan) -> None:
     meta = known.object.metadata
-    quota = quotas.get(known.queue.quota) or by_namespace.get(meta.namespace)
-    hard = {key_of(name): text for name, text in quantities_of(quota.max if quota is not None else {}).items()}
+    hard = {key_of(name): text for name, text in quantities_of(most).items()}
     reference = {"apiVersion": names.API_VERSION, "kind": "Queue", "name": meta.name, "uid": meta.uid}
     mine = [found for found in ours if found.metadata.labels.get(MADE_FOR) == meta.name]
     plan.delete_quotas.extend(found.metadata for found in ours if found not in mine)
