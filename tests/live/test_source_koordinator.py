@@ -143,8 +143,11 @@ class Pending:
         self.pods: set[str] = set()
         self.refused: dict[str, int] = {}
         self.left: set[str] = set()
+        self.let: dict[str, str] = {}
+        """By job: when it was let start first."""
 
     def hear(self, deltas: Sequence[Delta[Object]]) -> None:
+        """Of pods."""
         for delta in deltas:
             found = delta.object
             uid = found["metadata"]["uid"]
@@ -152,23 +155,37 @@ class Pending:
             for each in found.get("status", {}).get("conditions", ()):
                 if each["type"] == "PodScheduled":
                     self._scheduled(uid, each)
+            gone = found["metadata"].get("deletionTimestamp")
+            if gone and not found["spec"].get("nodeName"):
+                self._over(uid, ms_of(gone))  # it never came to anything
+
+    def hear_units(self, deltas: Sequence[Delta[Object]]) -> None:
+        for delta in deltas:
+            allocated = delta.object.get("status", {}).get("lastAllocateTime")
+            if allocated:
+                self.let.setdefault(delta.object["spec"]["consumerRef"]["name"], allocated)
 
     def _scheduled(self, uid: str, condition: Object) -> None:
         at_ms = ms_of(condition["lastTransitionTime"])
         if condition["status"] == "False":
             if "Insufficient quotas" in condition.get("message", ""):
                 self.refused.setdefault(uid, at_ms)
-        elif uid in self.refused and at_ms - self.refused[uid] > LEFT_S * 1000:
+        else:
+            self._over(uid, at_ms)
+
+    def _over(self, uid: str, at_ms: int) -> None:
+        if uid in self.refused and at_ms - self.refused[uid] > LEFT_S * 1000:
             self.left.add(uid)
 
     def __str__(self) -> str:
         return f"{len(self.pods)} pods, {len(self.refused)} refused at first, {len(self.left)} left pending for quota"
 
 
-async def run_all(live: Live, queued: bool) -> Pending:
-    """Ten quotas, many jobs of up to three pods; who was left pending."""
+async def run_all(live: Live, queued: bool) -> tuple[Pending, list[list[str]]]:
+    """Ten quotas, many jobs of one or two pods; who was left pending, and which jobs of one quota ask for the same."""
     random, pending = Random(8), Pending()
     bodies = []
+    alike: dict[tuple[str, str, int], list[str]] = {}
     for i in range(JOBS):
         quota = f"org{random.randrange(2)}-{random.randrange(5)}"
         body = job(
@@ -183,6 +200,9 @@ async def run_all(live: Live, queued: bool) -> Pending:
         )
         template = body["spec"]["template"]
         template["spec"]["schedulerName"] = SCHEDULER
+        (container,) = template["spec"]["containers"]
+        shape = (quota, container["resources"]["requests"]["cpu"], body["spec"]["parallelism"])
+        alike.setdefault(shape, []).append(f"j{i}")
         if not queued:
             template["metadata"]["labels"] = {LABEL: quota}
         bodies.append(body)
@@ -191,24 +211,31 @@ async def run_all(live: Live, queued: bool) -> Pending:
         page = await live.client.list(KINDS["job"], live.namespace)
         return sum(bool(each.get("status", {}).get("completionTime")) for each in page.items) == JOBS
 
-    async with Informer(live.client, KINDS["pod"], live.namespace) as pods:
-        pods.listen(pending.hear)
+    pods = Informer(live.client, KINDS["pod"], live.namespace)
+    units = Informer(live.client, KINDS["unit"], live.namespace)
+    pods.listen(pending.hear)
+    units.listen(pending.hear_units)
+    async with pods, units:
         for start in range(0, JOBS, 50):
             await live.admin.apply(*bodies[start : start + 50])
         await live.wait("every job is done", done, timeout_s=1800)
     await live.kubectl("delete", "jobs", "--all", "--cascade=foreground", "--wait=true")
-    return pending
+    return pending, list(alike.values())
 
 
 async def test_nothing_is_released_that_the_scheduler_cannot_place(beside: Live) -> None:
     live = beside
     await live.admin.apply(*ten_quotas())
-    without = await run_all(live, queued=False)
+    without, _ = await run_all(live, queued=False)
     await live.start("plugins.share=koordinator")
     await until_queue(live, "org0-0")
 
-    beneath = await run_all(live, queued=True)
+    beneath, alike = await run_all(live, queued=True)
 
     print(f"{JOBS} jobs: {beneath}; without Usher {without}")  # noqa: T201 - the measurement
     assert without.left, f"there was something to wait for: {without}"
-    assert len(beneath.left) * 4 <= len(without.left), f"{beneath}; without Usher {without}"
+    assert len(beneath.left) * 50 <= len(beneath.pods), f"{beneath}; without Usher {without}"
+    assert len(beneath.let) == JOBS
+    for names in alike:
+        let = [beneath.let[name] for name in names]
+        assert let == sorted(let), f"in the order in which they came: {dict(zip(names, let, strict=True))}"

@@ -110,6 +110,10 @@ _LENT: Final = (
     _q("c1", 20, 100, parent="p", lends=False),
     _q("c2", 20, 100, parent="p"),
 )
+_SCALED: Final = (
+    _q("p", 300, 1000, is_parent=True),
+    *(_q(name, 100, 1000, parent="p") for name in ("a", "b", "c")),
+)
 
 
 def _deep(asked: tuple[int, int], got: tuple[int, int]) -> Runtime:
@@ -142,6 +146,7 @@ RUNTIMES: Final[dict[str, Runtime]] = {
     ),
     "the idle lend everything": Runtime({CHIP: 100}, _TWO, _of(t1=0, t2=90), _of(t2=90)),
     "the owner has come back a little": Runtime({CHIP: 100}, _TWO, _of(t1=30, t2=90), _of(t1=30, t2=70)),
+    "the owner is gone": Runtime({CHIP: 100}, _TWO[1:], _of(t2=90), _of(t2=90)),
     "one quota takes up to its max": Runtime({CHIP: 120}, [_q("t1", 50, 80, 1)], _of(t1=100), _of(t1=80)),
     "a second one makes it half": Runtime(
         {CHIP: 120}, [_q("t1", 50, 80, 1), _q("t2", 50, 100, 1)], _of(t1=100, t2=150), _of(t1=60, t2=60)
@@ -158,6 +163,15 @@ RUNTIMES: Final[dict[str, Runtime]] = {
     "min first": Runtime(
         {CHIP: 50}, [_q("q1", 40, 40), _q("q2", 5, 40)], _of(q1=1000, q2=1000), _of(q1=40, q2=10), pieces=50
     ),
+    "min is scaled where more is promised than there is": Runtime(
+        {CHIP: 200}, _SCALED, _of(a=200, b=200, c=200), _of(p=200, a=67, b=67, c=66)
+    ),
+    "min is scaled, and the idle lend theirs": Runtime(
+        {CHIP: 200}, _SCALED, _of(a=200, c=200), _of(p=200, a=100, c=100)
+    ),
+    "min is whole again with more to share": Runtime(
+        {CHIP: 600}, _SCALED, _of(a=200, b=200, c=200), _of(p=600, a=200, b=200, c=200)
+    ),
     "a child that does not lend asks upwards": Runtime({CHIP: 100}, _LENT, {}, _of(p=20, c1=20)),
     "a child may have what its sibling lends": Runtime({CHIP: 100}, _LENT, _of(c1=40), _of(p=40, c1=40)),
     "up to the min of the parent": Runtime({CHIP: 100}, _LENT, _of(c1=60), _of(p=60, c1=60)),
@@ -165,7 +179,10 @@ RUNTIMES: Final[dict[str, Runtime]] = {
     "three levels, more asked": _deep((25, 45), (25, 45)),
     "three levels, more than max asked": _deep((55, 75), (30, 60)),
 }
-"""Koordinator's own numbers; every resource that is not named is zero."""
+"""Koordinator's own numbers; every resource that is not named is zero.
+
+Two of its tests are not here, for they hold with min scaling off, where more is issued than there is: t1 and t2 of the
+idle owner's example with 60 and 90 asked (60 and 50 of 100), and the first scaled one (100 each of 200)."""
 
 
 def _node_schema(depth: int) -> Object:
