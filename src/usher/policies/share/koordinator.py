@@ -6,6 +6,9 @@
 3. What is left is divided among the needy by weight (largest remainder, ties by name). Whoever now has its demand
    gives back the surplus and leaves; the rest is divided again, until nothing is left or nobody is needy.
 
+Step 3 is Koordinator's since its change 2876. Releases up to 1.8.0 round each part by itself, half up, and so now and
+then issue a unit more or fewer than there is; a share policy must not (`usher.testing.runtimes` has both, to compare).
+
 So weight divides what is left *above* `min`, not the whole. A needy child of weight 0 stays at its `min`. Each
 resource may have a weight of its own (`weights`), as `shared-weight` of an ElasticQuota gives them.
 A resource that `max` does not name is not limited, as everywhere in Usher (Koordinator would hide it).
