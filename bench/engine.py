@@ -54,6 +54,9 @@ SIZES = {
     "three": ((1_000, GIB), (5_000, 5 * GIB), (20_000, 20 * GIB)),
     "askew": ((1_000, 4 * GIB), (4_000, 5 * GIB), (16_000, 40 * GIB)),
 }
+SIZES["timed"] = SIZES["three"]
+LIMITS = 300
+"""How many different maximum execution times the units of `timed` have."""
 WEIGHTS = (70, 20, 10)
 BATCH = 100
 SLICES = 9
@@ -67,6 +70,7 @@ class Load:
         self.random = random.Random(1)
         self.queues = queues
         self.shapes = SIZES[sizes]
+        self.timed = sizes == "timed"
         self.engine = Engine(Settings(), plugins(share=share))
         self.serial = 0
         self.now_ms = 0
@@ -90,7 +94,9 @@ class Load:
             cpu, memory = self.random.choices(self.shapes, WEIGHTS)[0]
             pods = PodSet("main", 1, {"cpu": cpu, "memory": memory})
             namespace = f"t{self.random.randrange(self.queues)}"
-            yield Unit(namespace, f"j{self.serial}", (pods,), queue="main", created_ms=self.serial, seq=self.serial)
+            most_ms = 60_000 * self.random.randint(1, LIMITS) if self.timed else None
+            name, made = f"j{self.serial}", self.serial
+            yield Unit(namespace, name, (pods,), "main", max_execution_ms=most_ms, created_ms=made, seq=made)
 
     def step(self, events: list[Event]) -> list[Event]:
         """One call; what must be answered."""
@@ -180,7 +186,7 @@ def main() -> None:
     parser.add_argument("--queues", default="30,1000")
     parser.add_argument("--share", default="drf")
     parser.add_argument("--operations", type=int, default=20_000)
-    parser.add_argument("--sizes", default="equal,three")
+    parser.add_argument("--sizes", default="equal,three,timed")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     origin = provenance()

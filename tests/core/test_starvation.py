@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usher.core.model import Settings, StopPolicy
+from usher.core.model import Settings, StopPolicy, Unit
 from usher.testing.builders import queue, quota, tenant, unit
 from usher.testing.harness import Harness
 
@@ -212,6 +212,53 @@ def test_a_release_wakes_units_that_could_backfill() -> None:
 
     assert "a/brief" in play.running
     assert play.nominated == ["a/big"]
+
+
+def waits_with_room_kept(*waiting: Unit) -> Harness:
+    """Room is kept for a/big; these came when nothing was free, and then 4 cpus come free until 2000 s."""
+    play = Harness(*tenant("a"), cpu=10)
+    play.submit(unit("a/runs", cpu=5, max_s=2000))
+    play.submit(unit("a/big", cpu=8))
+    play.submit(unit("a/small", cpu=1, max_s=1000), unit("a/third", cpu=4, max_s=2000))
+    play.advance(10 * MINUTE)
+    assert play.nominated == ["a/big"]
+    play.submit(*waiting)
+    assert play.running == ["a/runs", "a/small", "a/third"]
+    play.finish("a/third")
+    return play
+
+
+def test_those_behind_a_long_unit_that_asks_for_the_same_may_backfill() -> None:
+    brief = [unit(f"a/brief{number}", cpu=1, max_s=100 + number) for number in range(4)]
+
+    play = waits_with_room_kept(unit("a/long", cpu=1, max_s=3000), unit("a/endless", cpu=1), *brief)
+
+    assert play.running == [*(f"a/brief{number}" for number in range(4)), "a/runs", "a/small"]
+    assert play.nominated == ["a/big"]
+
+
+def test_a_unit_backfills_when_it_is_its_own_turn() -> None:
+    """Not when it is that of the unit which asks for the same."""
+    play = waits_with_room_kept(
+        unit("a/long", cpu=3, max_s=3000, priority=3),
+        unit("a/second", cpu=2, max_s=100, priority=2),
+        unit("a/third-in-line", cpu=3, max_s=100, priority=1),
+    )
+
+    assert play.running == ["a/runs", "a/second", "a/small"]
+
+
+def test_where_the_head_blocks_nobody_behind_it_backfills() -> None:
+    play = Harness(*tenant("a"), *tenant("b", policy="PriorityBlocking"), cpu=10)
+    play.submit(unit("a/runs", cpu=5, max_s=2000))
+    play.submit(unit("a/big", cpu=8))
+    play.submit(unit("a/small", cpu=1, max_s=1000))
+    play.advance(10 * MINUTE)
+    assert play.nominated == ["a/big"]
+
+    play.submit(unit("b/long", cpu=1, max_s=3000), unit("b/brief", cpu=1, max_s=100))
+
+    assert play.running == ["a/runs", "a/small"]
 
 
 def test_a_unit_that_was_set_aside_when_its_time_came_is_not_forgotten() -> None:

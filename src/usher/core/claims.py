@@ -41,7 +41,7 @@ class Claims:
         """
         known = self._hopes.get(group)
         if known is None or known[0] is not unit:
-            ends = unit.spec.max_execution_ms is not None and bool(self._world.nominated)
+            ends = bool(self._world.nominated) and group.ends
             hope = ends or group.lane.queue.spec.preempts
             hope = hope or (not self._coming(unit) and self.may_claim(unit, unit.ask_least))
             if not hope and unit.spec.elastic and unit.claims and self._entitled(unit, unit.ask_least):

@@ -104,8 +104,7 @@ class Contest:
         for bucket in buckets:
             if above < bucket.amount <= most:
                 for group in bucket.ending:
-                    unit = group.top()
-                    if unit is not None and unit.spec.max_execution_ms is not None:
+                    if group.ends:
                         self._open_group(group)
 
     def _open_claims(self, changed: bool, above: Mapping[Node, None]) -> None:
@@ -238,7 +237,7 @@ class Contest:
                     version = -1  # this is the turn of one of its groups, not that of the lane
             if lane.blocker is not None:
                 continue
-            if group.top() is not unit or unit.leaf is None or unit.leaf.branch.version != version:
+            if group.turn(contest) is not unit or unit.leaf is None or unit.leaf.branch.version != version:
                 entry = self._entry(lane)
                 if entry is None:
                     continue
@@ -246,7 +245,7 @@ class Contest:
                     heappush(heap, entry)
                     continue
             if not self._try(group, unit, rank):
-                self._close(group)
+                self._close(group, unit)
                 if lane.blocks:
                     continue
             elif group.top() is None:
@@ -341,11 +340,13 @@ class Contest:
                 return group, unit
             if group.park is None:
                 self._try(group, unit, ())
-            self._close(group)
-        return None
+            self._close(group, unit)
+        return lane.first(contest)  # who stands in for one of them, if anybody
 
     def _stuck(self, group: Group, unit: UnitState) -> bool:
         """Nothing is free for it, and it cannot make room."""
+        if group.stand_in(self._world.contest) is unit:
+            return False
         park, least = group.park, unit.ask_least
         if park is not None and park.resource:
             if park.node.free(park.resource) >= least.get(park.resource, 0):
@@ -356,7 +357,14 @@ class Contest:
                 return False
         return group.lane.hopeless(self._world.contest, unit) or not self._claims.hopes(group, unit)
 
-    def _close(self, group: Group) -> None:
+    def _close(self, group: Group, tried: UnitState) -> None:
+        """Who had the turn cannot start; another of the group may still, if it is sure to be gone in time."""
+        contest = self._world.contest
+        other = None if group.stand_in(contest) is tried else self._overtaking.stand_in(group)
+        if other is not None:
+            group.put_forward(other, contest)
+            self._open_group(group)
+            return
         group.opened, group.closed = -1, self._world.contest
         self._failed[group] = None
         self._must.pop(group, None)

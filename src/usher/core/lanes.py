@@ -3,8 +3,9 @@
 A lane is what competes with other lanes: a queue whose head blocks it is one lane, any other queue has one per quota.
 In a lane whose head blocks, only the head can start, so all its units form one group. In any other lane a unit that
 does not fit is passed over; units that ask for the same are one group, because if the first of them does not fit, none
-does. A group that was stopped is parked at the node that stopped it, under the amount that must become free, and opens
-again when that changes. Nothing is polled.
+does, but for those that end soon enough to use room which is kept for another: the first of them stands in for the
+group then. A group that was stopped is parked at the node that stopped it, under the amount that must become free, and
+opens again when that changes. Nothing is polled.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from usher.core.plugins import Blocks, QueuePolicy
 from usher.core.state import UnitState
 
 GroupKey = tuple[object, ...]
+Waiting = tuple[tuple[int | str, ...], int, UnitState]
+"""A unit by its order, and its version then: with another it has left this place."""
 
 
 class Group:
     """Units of one lane in order; the first stands for all."""
 
     __slots__ = (
+        "_ending",
         "_heap",
+        "_stand_in",
+        "_stands_in",
         "closed",
-        "ends",
         "key",
         "lane",
         "opened",
@@ -43,14 +48,17 @@ class Group:
     def __init__(self, lane: Lane, key: GroupKey) -> None:
         self.lane = lane
         self.key = key
-        self._heap: list[tuple[tuple[int | str, ...], int, UnitState]] = []
+        self._heap: list[Waiting] = []
+        self._ending: dict[int, list[Waiting]] = {}
+        """Where no head blocks: those that end by themselves, by how long they may take."""
+        self._stand_in: UnitState | None = None
+        self._stands_in = -1
+        """The contest in which another unit than the first stands for the group."""
         self.park: Bucket | None = None
         self.opened = -1
         """The contest in which it may be tried, even if its bucket is not open."""
         self.closed = -1
         """The contest in which it was tried in vain."""
-        self.ends = False
-        """A unit of it ends by itself in time."""
         self.ticket = 0
         """Counts what makes its place in its bucket outdated."""
         self.rank: tuple[object, ...] = ()
@@ -61,15 +69,20 @@ class Group:
     def add(self, unit: UnitState) -> None:
         unit.version += 1
         unit.group = self
-        heappush(self._heap, (unit.order, unit.version, unit))
-        if unit.spec.max_execution_ms is not None and not self.ends:
-            self.ends = True
-            if self.park is not None:
+        entry = (unit.order, unit.version, unit)
+        heappush(self._heap, entry)
+        most_ms = unit.spec.max_execution_ms
+        if most_ms is not None and not self.lane.blocks:
+            if not self._ending and self.park is not None:
                 self.park.ending[self] = None
+            heappush(self._ending.setdefault(most_ms, []), entry)
 
     def top(self) -> UnitState | None:
-        """The first unit, or None; entries that have left are dropped on the way."""
-        heap = self._heap
+        """The first unit, or None."""
+        return self._first(self._heap)
+
+    def _first(self, heap: list[Waiting]) -> UnitState | None:
+        """Entries that have left are dropped on the way."""
         while heap:
             entry = heap[0]
             unit = entry[2]
@@ -77,6 +90,38 @@ class Group:
                 return unit
             heappop(heap)
         return None
+
+    @property
+    def ends(self) -> bool:
+        """The unit that it could start, or one of them, ends by itself in time."""
+        if not self.lane.blocks:
+            return bool(self._ending)
+        first = self.top()
+        return first is not None and first.spec.max_execution_ms is not None
+
+    def first_within(self, most_ms: int) -> UnitState | None:
+        """The first of those that take no longer than that."""
+        found: UnitState | None = None
+        for limit_ms, heap in list(self._ending.items()):
+            unit = self._first(heap)
+            if unit is None:
+                del self._ending[limit_ms]
+            elif limit_ms <= most_ms and (found is None or unit.order < found.order):
+                found = unit
+        return found
+
+    def put_forward(self, unit: UnitState, contest: int) -> None:
+        """In this contest that one stands for the group; its first has had its turn."""
+        self._stand_in, self._stands_in = unit, contest
+
+    def stand_in(self, contest: int) -> UnitState | None:
+        """The one that was put forward, while it waits."""
+        unit = self._stand_in
+        return unit if self._stands_in == contest and unit is not None and unit.group is self else None
+
+    def turn(self, contest: int) -> UnitState | None:
+        """Who stands for the group."""
+        return self.stand_in(contest) or self.top()
 
     def is_open(self, contest: int) -> bool:
         """It may be tried in this contest."""
@@ -128,7 +173,6 @@ class Lane:
                 asks if unit.ask_least is unit.ask else tuple(sorted(unit.ask_least.items())),
                 unit.spec.preemptible,
                 unit.claims,
-                unit.spec.max_execution_ms,
                 unit.key if apart or unit.grants else "",
             )
         group = self.groups.get(key)
@@ -158,17 +202,17 @@ class Lane:
         return any(all(ask.get(name, 0) >= amount for name, amount in less.items()) for less in self._failed)
 
     def first(self, contest: int) -> tuple[Group, UnitState] | None:
-        """The first unit of the groups that are open in this contest."""
+        """The first of those that stand for a group which is open in this contest."""
         found: tuple[Group, UnitState] | None = None
         for group in self.groups.values():
-            unit = group.top() if group.is_open(contest) else None
+            unit = group.turn(contest) if group.is_open(contest) else None
             if unit is not None and (found is None or unit.order < found[1].order):
                 found = (group, unit)
         return found
 
     def line(self, contest: int) -> list[tuple[Group, UnitState]]:
-        """The first units of all groups that are open in this contest, in order."""
-        tops = ((group, group.top()) for group in self.groups.values() if group.is_open(contest))
+        """Those that stand for a group which is open in this contest, in order."""
+        tops = ((group, group.turn(contest)) for group in self.groups.values() if group.is_open(contest))
         return sorted(((group, unit) for group, unit in tops if unit is not None), key=lambda pair: pair[1].order)
 
 

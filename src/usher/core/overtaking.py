@@ -26,6 +26,8 @@ class Overtaking:
         self._key = key
         self.passes = 0
         """How many units went through."""
+        self._kept: int | None = None
+        self._kept_known = False
         self._passed: dict[Node, Rank] = {}
         self._passed_in: dict[tuple[Node, Lane], tuple[int | str, ...]] = {}
 
@@ -51,24 +53,56 @@ class Overtaking:
             self._lifecycle.nominate(unit, node, claimed=False)
             world.ledger.released.update(dict.fromkeys(leaf.path))  # for those who could be gone before it starts
 
+    def stand_in(self, group: Group) -> UnitState | None:
+        """The first of a group that is sure to be gone before the units for which room is kept could start."""
+        if group.lane.blocks or not group.ends:
+            return None
+        kept_ms = self._kept_ms()
+        unit = None if kept_ms is None else group.first_within(kept_ms - self._world.now_ms)
+        return unit if unit is not None and self.backfills(unit) else None
+
     def backfills(self, unit: UnitState) -> bool:
-        """It is sure to be gone before the units for which room is kept could start."""
+        """It is sure to be gone before the units for which room is kept could start, and fits until then."""
         world, leaf = self._world, unit.leaf
         assert leaf is not None
         if unit.spec.max_execution_ms is None:
             return False
-        keeping = [other for other in world.nominated.values() if other.nomination and not other.nomination.claimed]
-        if not keeping:
+        kept_ms = self._kept_ms()
+        if kept_ms is None or world.now_ms + unit.spec.max_execution_ms - unit.ran_ms > kept_ms:
             return False
-        with world.ledger.without_holds(keeping):
-            fits = world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible) is None
-        if not fits:
-            return False
-        ends_ms = world.now_ms + unit.spec.max_execution_ms - unit.ran_ms
-        starts = [self._could_start_ms(other) for other in keeping]
-        return all(start is not None and ends_ms <= start for start in starts)
+        with world.ledger.without_holds(self._keeping()):
+            return world.ledger.blocked(leaf, unit.ask, not unit.spec.preemptible) is None
 
-    def _could_start_ms(self, nominee: UnitState) -> int | None:
+    def _keeping(self) -> list[UnitState]:
+        """For whom room is kept without evicting anybody."""
+        nominated = self._world.nominated.values()
+        return [unit for unit in nominated if unit.nomination and not unit.nomination.claimed]
+
+    def _kept_ms(self) -> int | None:
+        """Until when all of that room is sure to be of no use to them; None: nobody can tell, or none is kept.
+
+        Computed once: what starts in this contest can only make it later.
+        """
+        if not self._kept_known:
+            self._kept_known = True
+            keeping = self._keeping()
+            ends = self._ends() if keeping else []
+            starts = [self._could_start_ms(unit, ends) for unit in keeping]
+            if None not in starts:
+                self._kept = min((start for start in starts if start is not None), default=None)
+        return self._kept
+
+    def _ends(self) -> list[tuple[int, str, UnitState]]:
+        """When what runs is sure to have ended, in order."""
+        ledger = self._world.ledger
+        return sorted(
+            (unit.admitted_ms + unit.spec.max_execution_ms - unit.ran_ms, unit.key, unit)
+            for node in (ledger.root, *ledger.nodes.values())
+            for unit in node.units.values()
+            if unit.charged and unit.spec.max_execution_ms is not None
+        )
+
+    def _could_start_ms(self, nominee: UnitState, ends: Iterable[tuple[int, str, UnitState]]) -> int | None:
         """When enough of what runs is sure to have ended; None: nobody can tell."""
         leaf = nominee.leaf
         assert leaf is not None
@@ -78,11 +112,6 @@ class Overtaking:
             for name, amount in nominee.ask.items()
             if (limit := node.limit.get(name, None if node.parent else 0)) is not None
         }
-        ends = sorted(
-            (unit.admitted_ms + unit.spec.max_execution_ms - unit.ran_ms, unit.key, unit)
-            for unit in self._world.units.values()
-            if unit.charged and unit.spec.max_execution_ms is not None
-        )
         latest: int | None = None
         for end_ms, _, unit in ends:
             if all(amount <= 0 for amount in short.values()):

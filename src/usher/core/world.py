@@ -227,7 +227,8 @@ class World:
         self.waiting += 1
         if unit.overtaken_ms >= 0:
             self._join_overtaken(unit)
-        if group.park is None or group.top() is unit:
+        backfills = unit.spec.max_execution_ms is not None and bool(self.nominated) and not lane.blocks
+        if group.park is None or group.top() is unit or backfills:
             self.open_group(group)
 
     def _join_overtaken(self, unit: UnitState) -> None:
