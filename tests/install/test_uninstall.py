@@ -155,3 +155,18 @@ async def test_jobs_that_draw_on_a_queue_job_are_not_forgotten(installing: Insta
     assert "default/drawing released" in done.out
     assert not (await inside.get("job", "drawing"))["spec"]["suspend"]
     assert (await inside.get("job", "paused"))["spec"]["suspend"]
+
+
+async def test_what_the_manager_made_goes_by_whatever_name_the_settings_give_it(installing: Installing) -> None:
+    names = ("--set", "config.election.leaseName=the-lease", "--set", "config.admission.secret=the-keys")
+    await installing.installed(*INSIDE, *names)
+    inside = installing.kubectl.within(NAMESPACE)
+    await inside("create", "secret", "generic", "the-keys", "--from-literal=ca.key=x")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "the-lease"}}
+    await inside.apply({**lease, "spec": {"holderIdentity": ""}})
+
+    done = await installing.usher("uninstall", "--yes")
+
+    assert done.code == 0, done.err
+    assert "the-keys" not in await installing.names("secrets")
+    assert "the-lease" not in await installing.names("leases")

@@ -26,6 +26,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"config": {"engine": {"backoffBase": "2h"}}},
         "config.engine.backoffBase: is longer than backoffMax, 15m",
     ),
+    "a kind of job that there is not": (
+        {"config": {"jobs": {"kinds": ["frogs.batch"]}}},
+        "config.jobs.kinds: there is no kind frogs.batch; there are jobs.batch",
+    ),
     "a namespace other than its own": (
         {"config": {"systemNamespace": "elsewhere"}},
         "config.systemNamespace: it is usher-system, where Usher is installed",

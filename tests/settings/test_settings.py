@@ -168,6 +168,10 @@ BAD: dict[str, tuple[str, list[str]]] = {
         "managedNamespaces: [usher-system]",
         ["managedNamespaces: usher-system is systemNamespace: Usher itself could not start"],
     ),
+    "Kubernetes in a managed namespace": (
+        "managedNamespaces: [red, kube-system]",
+        ["managedNamespaces: kube-system is Kubernetes' own: such are never managed"],
+    ),
     "a key twice": ("log: {}\nlog: {}", ['line 2: is not YAML: the key "log" is given twice']),
     "everything at once": (
         "server: {port: x, adress: y}\nlog: {level: loud}\nelection: {renewDeadline: 1m}",

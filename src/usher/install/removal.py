@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from usher.install.applying import MANAGED_BY, InstallError, Say, installed
-from usher.install.census import KEYS, PODS, UNITS, Held, as_job, take_census
+from usher.install.census import PODS, UNITS, Held, as_job, take_census
 from usher.install.part import KEEP, NAME, PART_OF
 from usher.install.resources import BY_KIND, CRDS, DEPLOYMENTS, DOORS
 from usher.install.whole import ANCHOR
@@ -27,12 +27,11 @@ from usher.kube.lease import LEASES, duration_of, holder_of
 from usher.kube.resource import Resource, untyped
 from usher.runtime.marks import GATE
 from usher.settings.loader import SettingsError, load_text
+from usher.settings.tree import Settings
 
 FENCE: Final = "usher-unit-status"
 """Made by the manager, so neither `usher install` nor Helm knows it."""
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", namespaced=True)
-LEASE: Final = "usher-manager"
-SECRET: Final = "usher-webhook-tls"  # noqa: S105 - its name; the manager made it
 STOP_S: Final = 120.0
 LET_S: Final = 30.0
 POLL_S: Final = 0.2
@@ -61,21 +60,27 @@ async def check_removable(client: Client, namespace: str) -> None:
         )
 
 
-async def queue_keys(client: Client, namespace: str) -> tuple[str, ...]:
-    """The labels by which jobs name their queue or quota, by the settings of the Usher that is installed."""
+async def installed_settings(client: Client, namespace: str) -> Settings:
+    """The settings of the Usher that is installed; the usual ones, where they cannot be read."""
     try:
         found = await client.get(BY_KIND["ConfigMap"], SETTINGS, namespace)
-        labels = load_text(found["data"][SETTINGS_FILE], SETTINGS).labels
+        return load_text(found["data"][SETTINGS_FILE], SETTINGS)
     except (NotFound, KeyError, SettingsError):
-        return KEYS
+        return load_text("", SETTINGS, (f"systemNamespace={namespace}",))
+
+
+async def queue_keys(client: Client, namespace: str) -> tuple[str, ...]:
+    """The labels by which jobs name their queue or quota, by the settings of the Usher that is installed."""
+    labels = (await installed_settings(client, namespace)).labels
     return (*labels.queue, *labels.quota)
 
 
 async def uninstall(client: Client, removal: Removal, say: Say) -> None:
     """Remove everything but what is to stay. Who waits is looked up when the manager has stopped: until then it may
     start or hold others than before."""
-    keys = await queue_keys(client, removal.namespace)
-    await _stop(client, removal.namespace, say)
+    settings = await installed_settings(client, removal.namespace)
+    keys = (*settings.labels.queue, *settings.labels.quota)
+    await _stop(client, removal.namespace, settings, say)
     for resource in DOORS:
         for name in await _ours(client, resource):
             await _delete(client, resource, name, None, say)
@@ -90,15 +95,15 @@ async def uninstall(client: Client, removal: Removal, say: Say) -> None:
         if KEEP.items() <= (meta.get("annotations") or {}).items() or resource.kind == "Namespace":
             continue
         await _delete(client, resource, meta["name"], meta.get("namespace"), say)
-    await _delete(client, LEASES, LEASE, removal.namespace, say)
-    await _delete(client, SECRETS, SECRET, removal.namespace, say)
+    await _delete(client, LEASES, settings.election.lease_name, settings.lease_namespace, say)
+    await _delete(client, SECRETS, settings.admission.secret, removal.namespace, say)
     if removal.kinds:
         page = await client.list(CRDS, label_selector=f"{PART_OF}={NAME}")
         for item in page.items:
             await _delete(client, CRDS, item["metadata"]["name"], None, say)
 
 
-async def _stop(client: Client, namespace: str, say: Say) -> None:
+async def _stop(client: Client, namespace: str, settings: Settings, say: Say) -> None:
     """No manager writes any more when this returns."""
     await _delete(client, DEPLOYMENTS, NAME, namespace, say)
     label = f"app.kubernetes.io/name={NAME}"
@@ -111,7 +116,7 @@ async def _stop(client: Client, namespace: str, say: Say) -> None:
 
     async def free() -> bool:
         try:
-            lease = await client.get(LEASES, LEASE, namespace)
+            lease = await client.get(LEASES, settings.election.lease_name, settings.lease_namespace)
         except NotFound:
             return True
         seen.append(lease["spec"].get("renewTime"))

@@ -426,4 +426,5 @@ class Settings:
     def conflicts(self) -> Conflicts:
         if self.system_namespace in self.managed_namespaces:
             return [("managed_namespaces", f"{self.system_namespace} is systemNamespace: Usher itself could not start")]
-        return []
+        system = [each for each in self.managed_namespaces if each.startswith("kube-")]
+        return [("managed_namespaces", f"{each} is Kubernetes' own: such are never managed") for each in system]
