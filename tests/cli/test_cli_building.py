@@ -102,6 +102,15 @@ def test_the_jobs_of_a_file_are_held_and_keep_what_flags_do_not_say() -> None:
     assert queue_named(kept) == "old"
 
 
+def test_a_list_is_what_is_in_it() -> None:
+    job = JOB.strip().replace("\n", "\n  ")
+
+    found = list(from_text(f"apiVersion: v1\nkind: List\nitems:\n- {job}\n- {job}", "jobs.yaml", Place("main")))
+
+    assert [each["metadata"]["name"] for each in found] == ["a", "a"]
+    assert all(each["spec"]["suspend"] for each in found)
+
+
 REFUSED = {
     "nothing": ("", "jobs.yaml has nothing in it."),
     "no YAML": ("a: [", "jobs.yaml is not YAML: "),
@@ -110,6 +119,21 @@ REFUSED = {
     "a kind that is not queued": (
         "kind: CronJob\napiVersion: batch/v1\nmetadata: {name: a}\nspec: {}",
         "jobs.yaml: CronJob of batch/v1 is not queued. Queued are: Job (batch)",
+    ),
+    "labels that are a list": (
+        JOB.replace("{team: red, scheduling.x-k8s.io/queue-name: old}", "[x]"),
+        "jobs.yaml: metadata.labels must be a map of texts, not ['x'].",
+    ),
+    "labels that are a text": (
+        JOB.replace("{team: red, scheduling.x-k8s.io/queue-name: old}", "x"),
+        "jobs.yaml: metadata.labels must be a map of texts, not 'x'.",
+    ),
+    "a name that is a number": (JOB.replace("name: a,", "name: 5,"), "jobs.yaml: metadata.name must be a text, not 5."),
+    "what holds itself": (f"{JOB.strip()}\nself: &a [*a]\n", "jobs.yaml cannot be sent: it holds itself"),
+    "what is too deep": ("[" * 5000, "jobs.yaml cannot be sent: it holds itself, or too much in each other."),
+    "one of a list": (
+        "kind: List\napiVersion: v1\nitems: [{kind: Queue, metadata: {name: a}, spec: {}}]",
+        "jobs.yaml, item 1: Queue of",
     ),
     "the second of two": (
         f"{JOB}---\nkind: Queue\nmetadata: {{name: a}}\nspec: {{}}",

@@ -86,10 +86,19 @@ ERRORS: dict[str, tuple[e.KubeError, str]] = {
         e.Unauthorized("Unauthorized"),
         "The API server does not know who you are (Unauthorized). Renew your credentials in my.conf.",
     ),
+    "not trusted": (
+        e.ConnectionLost("GET /x: 10.0.0.1:6443: its certificate cannot be trusted: self-signed", sent=False),
+        "The certificate of the API server cannot be trusted: 10.0.0.1:6443: self-signed. Name the authority of "
+        "https://10.0.0.1:6443 in my.conf, as certificate-authority-data of the cluster.",
+    ),
     "forbidden": (
-        e.Forbidden("queues is forbidden"),
-        "queues is forbidden. Ask an administrator for a role that may "
+        e.Forbidden("queues.scheduling.x-k8s.io is forbidden"),
+        "queues.scheduling.x-k8s.io is forbidden. Ask an administrator for a role that may "
         "(view reads what Usher has, usher-admin changes it).",
+    ),
+    "forbidden by others": (
+        e.Forbidden('deployments.apps "usher" is forbidden'),
+        'deployments.apps "usher" is forbidden. Ask an administrator for a role that may.',
     ),
     "refused by a rule": (
         e.Forbidden('admission webhook "x" denied the request: no such queue'),
@@ -149,6 +158,30 @@ def test_flags_of_the_connection_may_stand_before_the_command(tmp_path: Path) ->
     assert "http://127.0.0.1:2" in done.stderr
 
 
+NO_NAMES = {
+    "nothing": ["get", "queue", ""],
+    "a place above": ["describe", "queue", ".."],
+    "a namespace that is a path": ["get", "queues", "-n", "../x"],
+    "a queue that is a path": ["stop", "queue", "%2e"],
+}
+
+
+@pytest.mark.parametrize("given", NO_NAMES)
+def test_what_can_be_no_name_is_a_usage_error(given: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(usher, [*NO_NAMES[given], "--kubeconfig", str(written(tmp_path))])
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "cannot be the name of an object." in done.stderr
+
+
+def test_a_dry_run_of_the_manager_that_reaches_nobody_says_so(tmp_path: Path) -> None:
+    done = CliRunner().invoke(usher, ["manager", "--dry-run", "--kubeconfig", str(written(tmp_path))])
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: The API server cannot be reached: ")
+    assert "Traceback" not in done.stderr
+
+
 USAGE = {
     "no kind": (["get"], "Missing argument 'KIND [NAME...]'"),
     "a kind that is none": (["get", "frogs"], "There is no kind 'frogs' here"),
@@ -163,6 +196,8 @@ USAGE = {
     ),
     "a label that is none": (["submit", "--image", "x", "--label", "y"], "'y' is not KEY=VALUE."),
     "a time that is none": (["submit", "--image", "x", "--max-time", "soon"], '"soon" is not a duration'),
+    "a priority that is none": (["submit", "--image", "x", "--priority", "9999999999"], "is not in the range"),
+    "explaining several": (["explain", "a", "b"], "Name one of the jobs, not 2."),
     "draining a job": (["stop", "job", "a", "--drain"], "--drain is for queues"),
     "stopping a quota": (["stop", "quota", "a"], "There is no kind 'quota' here. There are: queues, jobs, units."),
     "moving to nowhere": (["move", "a"], "Missing option '--to'"),

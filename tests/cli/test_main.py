@@ -51,6 +51,17 @@ def test_an_unknown_command_is_a_usage_error_on_stderr() -> None:
     assert "No such command 'frobnicate'" in done.stderr
 
 
+def test_ctrl_c_ends_a_command_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", interrupted)
+
+    done = CliRunner().invoke(usher, ["get", "queues"])
+
+    assert (done.exit_code, done.output) == (130, "")
+
+
 def test_a_bug_is_told_in_one_line_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,11 @@ async def test_every_refusal_is_one_sentence_with_what_to_do(live: Live, tmp_pat
     )
     errors = {name: normal(live, done.err) for name, done in said.items()}
     assert {name: text for name, text in errors.items() if f"Error: {ERRORS[name][1]}" not in text} == {}
+    typo = tmp_path / "typo.json"
+    typo.write_text(json.dumps({**(body := job("one", live.namespace)), "spec": {**body["spec"], "parallelsm": 2}}))
+    done = await usher(live, "submit", "-f", str(typo))
+    assert done.code == 1
+    assert 'unknown field "spec.parallelsm"' in done.err
     elsewhere = tmp_path / "elsewhere.json"
     elsewhere.write_text(json.dumps(job("one", "other-namespace")))
     done = await usher(live, "submit", "-f", str(elsewhere))

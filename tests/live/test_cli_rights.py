@@ -112,6 +112,27 @@ async def test_what_a_tenant_may_not_do_is_refused_with_what_to_do(live: Live) -
     assert f"\n{live.namespace}/one " in picture.out
 
 
+async def test_a_tenant_may_use_a_shared_queue_that_he_may_not_see(live: Live) -> None:
+    await live.queue(stopPolicy="Hold")
+    await live.queue("shared", namespace="usher-system")
+    await live.start()
+    await live.job("one", cpu="1")
+    await live.until("one", "Enqueued")
+    await live.kubectl("create", "rolebinding", "edit", "--clusterrole=edit", "--user=tenant")
+    await allow_reading(live)
+
+    async def may() -> bool:
+        return "There are: main. Shared ones" in (await usher(live, "submit", "--image", "x", *TENANT)).err
+
+    await live.wait("the tenant may create jobs", may)
+    moved = await usher(live, "move", "one", "--to", "shared", *TENANT)
+    made = await usher(live, "submit", "-q", "shared", "--image", "x", "--dry-run=server", "-o", "name", *TENANT)
+
+    assert (moved.code, moved.out, moved.err) == (0, "job one moved: main → shared\n", "")
+    assert (made.code, made.err) == (0, "")
+    await live.until("one", "Running")
+
+
 async def test_kubectl_runs_it_as_its_plug_in_and_completes_its_words(live: Live) -> None:
     await live.queue()
 

@@ -7,6 +7,7 @@ turn even where no manager runs yet.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,19 +110,41 @@ def from_text(text: str, source: str, place: Place) -> Iterator[Object]:
 
     try:
         documents = [each for each in yaml.safe_load_all(text) if each is not None]
+        copy.deepcopy(documents)
+        json.dumps(documents, default=str)
     except yaml.YAMLError as error:
         raise click.ClickException(f"{source} is not YAML: {' '.join(str(error).split())}") from None
+    except (RecursionError, ValueError, TypeError):
+        raise click.ClickException(f"{source} cannot be sent: it holds itself, or too much in each other.") from None
     if not documents:
         raise click.ClickException(f"{source} has nothing in it.")
-    for number, document in enumerate(documents, start=1):
-        where = source if len(documents) == 1 else f"{source}, document {number}"
+    for where, document in _each(documents, source):
         if not isinstance(document, dict) or not isinstance(document.get("spec"), dict):
             raise click.ClickException(f"{where} is not a job: it must have apiVersion, kind, metadata and spec.")
         meta = document.setdefault("metadata", {})
         if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
             raise click.ClickException(f"{where} has no metadata.name.")
+        for key, wanted in _WANTED.items():
+            if not isinstance(meta.get(key) or wanted(), wanted):
+                what = "a text" if wanted is str else "a map of texts"
+                raise click.ClickException(f"{where}: metadata.{key} must be {what}, not {meta[key]!r}.")
         _kind_of(document, where)
         yield placed(document, place)
+
+
+_WANTED: Final = {"name": str, "generateName": str, "namespace": str, "labels": dict, "annotations": dict}
+"""What is looked at before the server looks at all of it."""
+
+
+def _each(documents: Sequence[Any], source: str) -> Iterator[tuple[str, Any]]:
+    """Every object with its place; a List, as `get -o yaml` prints it, is what is in it."""
+    for number, document in enumerate(documents, start=1):
+        where = source if len(documents) == 1 else f"{source}, document {number}"
+        items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else None
+        if isinstance(items, list):
+            yield from ((f"{where}, item {place}", item) for place, item in enumerate(items, start=1))
+        else:
+            yield where, document
 
 
 def placed(job: Object, place: Place) -> Object:

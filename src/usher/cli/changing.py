@@ -71,9 +71,11 @@ async def patch_unit(session: Session, unit: Object, spec: Object, dry_run: str 
         )
     except Forbidden as error:
         job = unit["spec"].get("consumerRef", {}).get("name", meta["name"])
+        stops = spec.get("active") is False
+        what, suspend = ("that runs", "true") if stops else ("that you have suspended", "false")
         raise click.ClickException(
-            f"{error.message}. Units are changed by usher-admin. What you may do with a job of your own that runs: "
-            f'kubectl patch job {job} --type merge -p \'{{"spec":{{"suspend":true}}}}\''
+            f"{error.message}. Units are changed by usher-admin. What you may do with a job of your own {what}: "
+            f'kubectl patch job {job} --type merge -p \'{{"spec":{{"suspend":{suspend}}}}}\''
         ) from None
     return named(changed, UNITS.resource)
 

@@ -20,18 +20,23 @@ from typing import Any, Final, TypeVar
 import click
 
 from usher import __version__
+from usher.api.names import GROUP
+from usher.cli.main import INTERRUPTED
 from usher.kube import errors as e
 from usher.kube import kubeconfig
 from usher.kube.carrying import Transport
 from usher.kube.client import Client
 from usher.kube.config import Config, Impersonation
+from usher.kube.resource import BadNameError
 
-INTERRUPTED: Final = 130
 FIELD_MANAGER: Final = "usher-cli"
 REQUEST_TIMEOUT_S: Final = 30.0
 NO_LIMIT_S: Final = 365 * 86_400.0
 NO_OBJECT: Final = '" not found'
 """How the API server ends what it says of an object that is not there; of a kind that is not, it speaks otherwise."""
+
+UNTRUSTED: Final = ("its certificate cannot be trusted", "CERTIFICATE_VERIFY_FAILED")
+"""How the transports say it."""
 
 T = TypeVar("T")
 Command = Callable[..., Any]
@@ -170,6 +175,8 @@ def guarded(connection: Connection, act: Callable[[Config], T]) -> T:
         return act(config)
     except e.KubeError as error:
         raise click.ClickException(told(error, config)) from None
+    except BadNameError as error:
+        raise click.UsageError(f"{error}.") from None
 
 
 async def _with_client(
@@ -200,6 +207,12 @@ def told(error: e.KubeError, config: Config | None) -> str:
             return error.message
         case e.ConnectionLost(sent=False):
             why = error.message.split(": ", 1)[-1].rstrip(".")
+            if any(each in why for each in UNTRUSTED):
+                why = why.replace(f"{UNTRUSTED[0]}: ", "")
+                return (
+                    f"The certificate of the API server cannot be trusted: {why}. Name the authority of {server} in "
+                    f"{source}, as certificate-authority-data of the cluster."
+                )
             return f"The API server cannot be reached: {why}. Is it up? Its address, {server}, is from {source}."
         case e.ConnectionLost():
             return f"{text} Whether it was carried out is not known: look before you try again."
@@ -209,10 +222,12 @@ def told(error: e.KubeError, config: Config | None) -> str:
             return f"The API server does not know who you are ({error.message}). Renew your credentials in {source}."
         case e.Forbidden() if "denied the request" in error.message or "denied request" in error.message:
             return text
-        case e.Forbidden():
+        case e.Forbidden() if GROUP in error.message:
             return (
                 f"{text} Ask an administrator for a role that may (view reads what Usher has, usher-admin changes it)."
             )
+        case e.Forbidden():
+            return f"{text} Ask an administrator for a role that may."
         case e.NotFound() if not is_missing(error):
             return f"{server} does not have Usher's kinds. Install them with: usher install"
         case e.Conflict():

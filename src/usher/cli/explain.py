@@ -16,8 +16,9 @@ import click
 
 from usher.api.names import SYSTEM_NAMESPACE
 from usher.cli.completing import complete_jobs
-from usher.cli.connecting import INTERRUPTED, Connection, Session, connected, guarded, run
+from usher.cli.connecting import Connection, Session, connected, guarded, run
 from usher.cli.kinds import JOBS, UNITS, one_named
+from usher.cli.main import INTERRUPTED
 from usher.cli.printing import as_text, emit, note, plain
 from usher.cli.units import find_unit, queues_beside
 from usher.kube.errors import Forbidden, NotFound

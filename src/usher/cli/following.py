@@ -74,7 +74,10 @@ class _Follower:
         self._session = session
         self._job = job
         self._show = show
-        self._draws_on = (job["metadata"].get("labels") or {}).get(QUEUE_JOB, "")
+        meta = job["metadata"]
+        self._draws_on = next(
+            (said for where in ("labels", "annotations") if (said := (meta.get(where) or {}).get(QUEUE_JOB))), ""
+        )
         self._unit: Object | None = None
         self._said = ""
         self._changed = asyncio.Event()

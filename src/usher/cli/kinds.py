@@ -54,10 +54,14 @@ KINDS: Final = (QUEUES, UNITS, QUOTAS, JOBS, QUEUE_JOBS, WORKLOADS, CHECKS)
 def kind_of(word: str, among: Sequence[Kind] = KINDS) -> Kind:
     """The kind that a word means."""
     for kind in among:
-        if word.lower() == kind.plural or word.lower() in kind.words:
+        if _means(word, kind):
             return kind
     names = ", ".join(kind.plural for kind in among)
     raise click.UsageError(f"There is no kind {word!r} here. There are: {names}.")
+
+
+def _means(word: str, kind: Kind) -> bool:
+    return word.lower() == kind.plural or word.lower() in kind.words
 
 
 def kind_and_names(words: Sequence[str], among: Sequence[Kind] = KINDS) -> tuple[Kind, list[str]]:
@@ -84,7 +88,9 @@ def one_named(words: Sequence[str], among: Sequence[Kind], default: Kind | None 
     """The one object that `queue main`, `queue/main` or, with a default kind, `main` means."""
     if len(words) == 1 and "/" not in words[0] and default is not None:
         return default, words[0]
+    if default is not None and "/" not in words[0] and not any(_means(words[0], kind) for kind in among):
+        raise click.UsageError(f"Name one of the {default.plural}, not {len(words)}.")
     kind, names = kind_and_names(words, among)
     if len(names) != 1:
-        raise click.UsageError(f"Name one of the {kind.plural}, as in: {kind.words[0]} NAME.")
+        raise click.UsageError(f"Name one of the {kind.plural}, as in: {kind.resource.kind.lower()} NAME.")
     return kind, names[0]

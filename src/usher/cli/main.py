@@ -9,9 +9,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-import click
+try:
+    import click
 
-from usher import __version__
+    from usher import __version__
+except KeyboardInterrupt:  # it takes long enough for somebody to change his mind
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -37,6 +40,8 @@ COMMANDS = {
 }
 """Name to where the command is, and the line that `usher --help` shows for it."""
 
+INTERRUPTED = 130
+"""What a shell makes of Ctrl-C."""
 VALUED = (
     "--kubeconfig", "--context", "--cluster", "--user", "-n", "--namespace", "--as", "--as-group", "--as-uid",
     "--request-timeout",
@@ -59,6 +64,13 @@ class LazyGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Ctrl-C ends any command in silence, also while it is imported."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every name, in the order of the table."""

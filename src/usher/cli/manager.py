@@ -18,9 +18,10 @@ import yaml
 
 from usher.app import logs
 from usher.app.process import ManagerProcess
+from usher.cli.connecting import told
 from usher.jobkinds.registry import UnknownKindError
 from usher.kube import kubeconfig
-from usher.kube.errors import ConfigError
+from usher.kube.errors import ConfigError, KubeError
 from usher.policies.registry import PluginError
 from usher.runtime.dryrun import Intent
 from usher.server.listening import CannotListenError
@@ -56,7 +57,8 @@ def manager(
         if print_config:
             click.echo(yaml.safe_dump(as_yaml(settings), sort_keys=False, width=120), nl=False)
             return
-        process = ManagerProcess(kubeconfig.load(kubeconfig_file, context=context), settings)
+        where = kubeconfig.load(kubeconfig_file, context=context)
+        process = ManagerProcess(where, settings)
     except (SettingsError, UnknownKindError, PluginError, ConfigError) as error:
         raise click.ClickException(str(error)) from None
     logs.set_up(settings.log)
@@ -68,7 +70,9 @@ def manager(
                 runner.run(_until_told(process))
     except CannotListenError as error:
         raise click.ClickException(str(error)) from None
-    except Exception:
+    except Exception as error:
+        if dry_run and isinstance(error, KubeError):  # a manager goes on trying, a dry run does not
+            raise click.ClickException(told(error, where)) from None
         logging.getLogger("usher.manager").exception("stopped by a bug; another manager, or a restart, goes on")
         sys.exit(1)
 

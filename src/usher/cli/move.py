@@ -17,7 +17,7 @@ from usher.cli.connecting import Connection, Seconds, Session, connected, run
 from usher.cli.discovery import resource_for
 from usher.cli.kinds import JOBS, UNITS, Object, one_named
 from usher.cli.printing import emit, note
-from usher.cli.units import FINISHED, at, find_unit, holds_quota, job_name, phase, queues_beside
+from usher.cli.units import FINISHED, at, find_unit, holds_quota, job_name, phase, queues_seen
 
 TIMEOUT: Final = "5m"
 
@@ -50,9 +50,9 @@ async def _move(session: Session, name: str, queue: str, evict: bool, timeout_s:
     if before == queue:
         emit(f"job {job} is in queue {queue} already")
         return
-    queues = await queues_beside(session, session.namespace)
+    queues, everything = await queues_seen(session, session.namespace)
     known = sorted({each["metadata"]["name"] for each in queues or ()})
-    if queues is not None and queue not in known:
+    if everything and queue not in known:
         raise click.ClickException(f"There is no queue {queue} here. There are: {', '.join(known) or 'none'}.")
     if holds_quota(unit) and not evict:
         raise click.ClickException(

@@ -12,11 +12,11 @@ import click
 
 from usher.cli.building import GPU, Place, Work, from_flags, from_text, names_a_place, queue_named
 from usher.cli.completing import complete_queues
-from usher.cli.connecting import Connection, Seconds, Session, connected, run
+from usher.cli.connecting import NO_LIMIT_S, Connection, Seconds, Session, connected, run
 from usher.cli.discovery import resource_for
 from usher.cli.kinds import Object
 from usher.cli.printing import dumped, emit, name_of, note
-from usher.cli.units import queues_beside
+from usher.cli.units import queues_seen
 
 DRY = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
 
@@ -52,7 +52,7 @@ class Pair(click.ParamType[tuple[str, str]]):
 @click.option("-q", "--queue", default="", help="The queue.", shell_complete=complete_queues)
 @click.option("--quota", default="", help="The quota that is charged; without it, that of the queue.")
 @click.option("--queuejob", default="", help="The QueueJob on whose allocation it draws, instead of a queue.")
-@click.option("--priority", type=int, help="A higher one goes first.")
+@click.option("--priority", type=click.IntRange(-(2**31), 2**31 - 1), help="A higher one goes first.")
 @click.option("--max-time", type=Seconds(), help="How long it may run, as in 2h.")
 @click.option("--name", default="", help="What to call the job; without it, after its image.")
 @click.option("--image", default="", help="The image to run.")
@@ -105,7 +105,7 @@ def submit(
     usher submit --queue main --image busybox --cpu 1 -- sleep 60
     usher submit --queue main -f job.yaml --follow
     """
-    limit_s = None if max_time is None else max(1, math.ceil(max_time))
+    limit_s = None if max_time in (None, NO_LIMIT_S) else max(1, math.ceil(max_time))
     if queuejob and (queue or quota):
         raise click.UsageError("A job that draws on a QueueJob is in no queue: leave out --queuejob, or the others.")
     place = Place(queue, quota, priority, limit_s, dict(label), dict(annotation), queuejob)
@@ -161,7 +161,9 @@ async def _create(session: Session, job: Object, dry_run: str) -> Object:
     if dry_run == "client":
         return job
     resource = await resource_for(session.client, job["apiVersion"], job["kind"])
-    return await session.client.create(resource, job, job["metadata"]["namespace"], dry_run=dry_run == "server")
+    return await session.client.create(
+        resource, job, job["metadata"]["namespace"], dry_run=dry_run == "server", strict=True
+    )
 
 
 def _with_a_name(job: Object) -> Object:
@@ -173,16 +175,17 @@ def _with_a_name(job: Object) -> Object:
 async def _check_queues(session: Session, jobs: Sequence[Object]) -> None:
     """A job must be for a queue; one that does not exist yet is waited for, so that is only said."""
     for namespace in dict.fromkeys(str(job["metadata"]["namespace"]) for job in jobs):
-        found = await queues_beside(session, namespace)
+        found, everything = await queues_seen(session, namespace)
         if found is None:
             continue
         queues = sorted({each["metadata"]["name"] for each in found})
         there = f"There are: {', '.join(queues)}." if queues else f"There are none for namespace {namespace} yet."
+        there += "" if everything else " Shared ones there may be, too: you may not list them."
         for job in jobs:
             if job["metadata"]["namespace"] != namespace:
                 continue
             if not names_a_place(job):
                 raise click.UsageError(f"Name a queue with --queue. {there}")
             wanted = queue_named(job)
-            if wanted and wanted not in queues:
+            if wanted and wanted not in queues and everything:
                 note(f"note: there is no queue {wanted} here yet, so the job waits until there is. {there}")

@@ -99,14 +99,20 @@ def named(found: Object, resource: Resource[Object]) -> Object:
 
 async def queues_beside(session: Session, namespace: str | None) -> list[Object] | None:
     """The Queues that units of a namespace may be in: its own and the shared ones; None if we may see neither."""
+    return (await queues_seen(session, namespace))[0]
+
+
+async def queues_seen(session: Session, namespace: str | None) -> tuple[list[Object] | None, bool]:
+    """The same, and whether these are all: tenants often may not look where the shared ones are."""
     places = [namespace] if namespace in (None, SYSTEM_NAMESPACE) else [namespace, SYSTEM_NAMESPACE]
     found: list[Object] | None = None
+    everything = True
     for place in places:
         try:
             found = [*(found or ()), *await listed(session, QUEUES.resource, place)]
         except Forbidden:
-            continue
-    return found
+            everything = False
+    return found, everything
 
 
 async def find_unit(session: Session, name: str, kind: str = "") -> Object:

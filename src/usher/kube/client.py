@@ -175,11 +175,16 @@ class Client:
         name: str | None = None,
         subresource: str | None = None,
         dry_run: bool = False,
+        strict: bool = False,
     ) -> T:
-        """Create an object (or, with name and subresource, do what creating that means: evict, get a token)."""
+        """Create an object (or, with name and subresource, do what creating that means: evict, get a token).
+
+        `strict`: a field that its kind does not have is an error; else the server leaves it out.
+        """
         if resource.namespaced and namespace is None:
             raise ValueError(f"{resource.kind} is in a namespace: say which")
         target = self._changing(resource.path(namespace, name, subresource), dry_run=dry_run)
+        target += "&fieldValidation=Strict" if strict else ""
         answer = await self._send("POST", target, encode(body), JSON)
         return resource.codec.one(answer.body)
 

@@ -16,6 +16,10 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
+class BadNameError(ValueError):
+    """What cannot be the name of any object."""
+
+
 @dataclass(frozen=True)
 class Resource(Generic[T]):
     """A kind of the API. `type` is what its objects are decoded into: a msgspec Struct, or `dict[str, Any]`."""
@@ -68,5 +72,5 @@ def untyped(group: str, version: str, plural: str, kind: str, *, namespaced: boo
 def _segment(name: str) -> str:
     """A name as a part of a path; the API itself allows none of the names refused here."""
     if not name or name in (".", "..") or "/" in name or "%" in name:
-        raise ValueError(f"{name!r} cannot be the name of an object")
+        raise BadNameError(f"{name!r} cannot be the name of an object")
     return quote(name, safe=":@!$&'()*+,;=~")
