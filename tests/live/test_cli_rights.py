@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 from acts import GROUP
-from commands import environment, normal, shown, usher
+from commands import environment, normal, shown, started, usher
 from living import Live
 
 TENANT = ("--as", "tenant")
@@ -152,6 +152,29 @@ async def by_kubectl(live: Live, *args: str) -> str:
     out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
     return out.decode()
+
+
+async def test_an_usher_that_lives_elsewhere_is_found_by_its_namespace(live: Live) -> None:
+    elsewhere = f"home-{live.namespace[-40:]}"
+    await live.admin("create", "namespace", elsewhere)
+    await live.queue("shared", namespace=elsewhere)
+    await live.start(f"systemNamespace={elsewhere}")
+    await live.job("one", queue="shared", cpu="99")
+    await live.until("one", "Enqueued")
+
+    async def said(*args: str) -> str:
+        process = await started(live, *args, env=environment(live, USHER_NAMESPACE=elsewhere))
+        out, err = await process.communicate()
+        assert (process.returncode, err) == (0, b"")
+        return normal(live, out.decode())
+
+    try:
+        assert " leads (epoch " in await said("version")
+        assert f"number 1 of 1 in queue {normal(live, elsewhere)}/shared. It asks" in await said("explain", "one")
+        assert (await said("submit", "-q", "shared", "--image", "x", "--dry-run=server")).endswith("(server dry run)")
+    finally:
+        await live.stop()
+        await live.admin("delete", "namespace", elsewhere, "--wait=false")
 
 
 async def test_versions_are_those_of_usher_the_server_and_the_leader(live: Live) -> None:

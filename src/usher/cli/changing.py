@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import click
 
-from usher.api.names import SYSTEM_NAMESPACE
 from usher.cli.connecting import Session, is_missing
 from usher.cli.kinds import QUEUES, UNITS, Object
 from usher.cli.printing import as_text, clean, emit, name_of
+from usher.cli.system import system_namespace
 from usher.cli.units import job_name, named
 from usher.kube.errors import Forbidden, NotFound
 
@@ -42,10 +42,10 @@ async def queue_named(session: Session, name: str) -> Object:
             raise
     text = f"There is no Queue {name} in namespace {session.namespace}."
     try:
-        await session.client.get(QUEUES.resource, name, SYSTEM_NAMESPACE)
+        await session.client.get(QUEUES.resource, name, system_namespace())
     except (NotFound, Forbidden):
         raise click.ClickException(f"{text} See: usher get queues -A") from None
-    raise click.ClickException(f"{text} There is a shared one: add -n {SYSTEM_NAMESPACE}.")
+    raise click.ClickException(f"{text} There is a shared one: add -n {system_namespace()}.")
 
 
 async def patch_queue(session: Session, queue: Object, spec: Object, dry_run: str) -> Object:

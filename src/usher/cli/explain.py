@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from usher.api.names import SYSTEM_NAMESPACE
 from usher.cli.completing import complete_jobs
 from usher.cli.connecting import Connection, Session, connected, guarded, run
 from usher.cli.kinds import JOBS, UNITS, one_named
 from usher.cli.main import INTERRUPTED
 from usher.cli.printing import as_text, emit, note, plain
+from usher.cli.system import system_namespace
 from usher.cli.units import find_unit, queues_beside
 from usher.kube.errors import Forbidden, NotFound
 from usher.kube.resource import untyped
@@ -90,14 +90,16 @@ def _settings(connection: Connection, config: Path | None, overrides: tuple[str,
     try:
         if config is not None:
             return load_file(config, overrides)
-        return load_text(run(connection, _installed), f"{SYSTEM_NAMESPACE}/{INSTALLED}", overrides)
+        text = run(connection, _installed)
+        said = overrides if text else (f"systemNamespace={system_namespace()}", *overrides)
+        return load_text(text, f"{system_namespace()}/{INSTALLED}", said)
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
 
 
 async def _installed(session: Session) -> str:
     try:
-        found = await session.client.get(CONFIG_MAPS, INSTALLED, SYSTEM_NAMESPACE)
+        found = await session.client.get(CONFIG_MAPS, INSTALLED, system_namespace())
     except (NotFound, Forbidden):
         return ""
     return str((found.get("data") or {}).get(INSTALLED_FILE) or "")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from usher.api.names import EVICTED, QUOTA_RESERVED, SYSTEM_NAMESPACE
+from usher.api.names import EVICTED, QUOTA_RESERVED
 from usher.cli.kinds import Object
+from usher.cli.system import system_namespace
 from usher.cli.units import at, condition, holds_quota, key_of, positions
 from usher.core.explain import Explanation
 from usher.core.ledger import Blocked
@@ -41,7 +42,7 @@ def _queue_of(unit: Object, queues: Sequence[Object]) -> Object | None:
     """The Queue of that name in its own namespace, else the shared one."""
     by_key = {key_of(each): each for each in queues}
     name = at(unit, "spec.queue")
-    return by_key.get(f"{unit['metadata'].get('namespace')}/{name}") or by_key.get(f"{SYSTEM_NAMESPACE}/{name}")
+    return by_key.get(f"{unit['metadata'].get('namespace')}/{name}") or by_key.get(f"{system_namespace()}/{name}")
 
 
 def _blocked(unit: Object) -> Blocked | None:

@@ -12,10 +12,11 @@ import click
 import yaml
 
 from usher.cli.connecting import Connection, Session, connected, run
+from usher.cli.system import system_namespace
 from usher.core.durations import DurationError, parse_ms
 from usher.install.applying import InstallError, Plan, has_policies
 from usher.install.applying import install as apply
-from usher.install.values import NAMESPACE, Values, ValuesError, read_values
+from usher.install.values import Values, ValuesError, read_values
 from usher.install.whole import objects
 
 
@@ -58,7 +59,7 @@ def install(
     Kinds, rights, two replicas of the manager and the admission rules, by server-side apply into the namespace
     usher-system (or -n). Run it again to upgrade or to change values: nothing is lost, and nothing stops.
     """
-    namespace = connection.namespace or NAMESPACE
+    namespace = connection.namespace or system_namespace()
     try:
         wait_s = 0.0 if no_wait else parse_ms(timeout) / 1000
         texts = [path.read_text(encoding="utf-8") for path in files]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from usher.cli.connecting import Connection, Session, connected, run
+from usher.cli.system import system_namespace
 from usher.install.applying import InstallError
 from usher.install.census import Census, take_census
 from usher.install.removal import Removal, check_removable, queue_keys
 from usher.install.removal import uninstall as remove
-from usher.install.values import NAMESPACE
 
 
 @click.command()
@@ -29,7 +29,7 @@ def uninstall(connection: Connection, release_jobs: bool, leave_jobs: bool, crds
 
 
 async def _uninstall(session: Session, release: bool, leave: bool, crds: bool, yes: bool) -> None:
-    namespace = session.connection.namespace or NAMESPACE
+    namespace = session.connection.namespace or system_namespace()
     await check_removable(session.client, namespace)
     census = await take_census(session.client, await queue_keys(session.client, namespace))
     click.echo(told(census, release, leave, crds, session.config.server, namespace))

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import click
 
-from usher.api.names import MANAGED, QUEUE_JOB, QUEUE_NAME, QUOTA_RESERVED, SYSTEM_NAMESPACE
+from usher.api.names import MANAGED, QUEUE_JOB, QUEUE_NAME, QUOTA_RESERVED
 from usher.cli.connecting import Session
 from usher.cli.kinds import JOBS, QUEUES, UNITS, Object
+from usher.cli.system import system_namespace
 from usher.core.amounts import AmountsError, add, format_amounts, parse_amounts
 from usher.core.podrequest import effective_request
 from usher.kube.errors import Forbidden, NotFound
@@ -104,7 +105,8 @@ async def queues_beside(session: Session, namespace: str | None) -> list[Object]
 
 async def queues_seen(session: Session, namespace: str | None) -> tuple[list[Object] | None, bool]:
     """The same, and whether these are all: tenants often may not look where the shared ones are."""
-    places = [namespace] if namespace in (None, SYSTEM_NAMESPACE) else [namespace, SYSTEM_NAMESPACE]
+    shared = system_namespace()
+    places = [namespace] if namespace in (None, shared) else [namespace, shared]
     found: list[Object] | None = None
     everything = True
     for place in places:

@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from usher import __version__
-from usher.api.names import SYSTEM_NAMESPACE
 from usher.cli.connecting import Connection, Session, connected, run
 from usher.cli.printing import age, as_text, emit
+from usher.cli.system import system_namespace
 from usher.cli.units import at
 from usher.kube.errors import Forbidden, KubeError, NotFound
 from usher.kube.resource import untyped
@@ -53,7 +53,7 @@ async def _manager(session: Session) -> dict[str, Any]:
     """Who leads, by the lease, and which version is installed, by the deployment; as far as we may look."""
     found: dict[str, Any] = {}
     try:
-        lease = await session.client.get(LEASES, LEASE, SYSTEM_NAMESPACE)
+        lease = await session.client.get(LEASES, LEASE, system_namespace())
         holder = at(lease, "spec.holderIdentity") or ""
         renewed, limit_s = at(lease, "spec.renewTime"), at(lease, "spec.leaseDurationSeconds") or 0
         found |= {"leader": holder, "epoch": at(lease, "spec.leaseTransitions") or 0}
@@ -61,9 +61,9 @@ async def _manager(session: Session) -> dict[str, Any]:
     except NotFound:
         found["problem"] = "none has ever led here"
     except Forbidden:
-        found["problem"] = f"you may not read leases in {SYSTEM_NAMESPACE}"
+        found["problem"] = f"you may not read leases in {system_namespace()}"
     try:
-        deployment = await session.client.get(DEPLOYMENTS, DEPLOYMENT, SYSTEM_NAMESPACE)
+        deployment = await session.client.get(DEPLOYMENTS, DEPLOYMENT, system_namespace())
         found["version"] = (at(deployment, "metadata.labels") or {}).get(VERSION_LABEL, "")
     except KubeError:
         pass  # it may run outside the cluster
