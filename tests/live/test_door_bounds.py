@@ -14,6 +14,7 @@ from queuejobs import queue_job, until_allocated
 from sourcing import install_elastic, remove_crds
 
 from usher.api.names import API_VERSION, MANAGED
+from usher.kube.resource import untyped
 from usher.testing.elastic import elastic_quota
 from usher.webhooks import words
 
@@ -157,6 +158,31 @@ async def test_queue_jobs_keep_to_their_queue_and_their_status_is_ushers(live: L
         await live.patch("queuejob", "has", {"spec": {"resourceno": 0}})
         await until_allocated(live, "has", 0)
         assert await moved("second") == ""
+
+
+@both_ways
+async def test_a_priority_that_comes_by_a_class_is_capped_as_well(live: Live, way_of: str) -> None:
+    classes = untyped("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+    names = {f"{which}-{live.namespace[-40:]}": value for which, value in {"high": 101, "low": 100}.items()}
+    for name, value in names.items():
+        await live.client.create(classes, {"metadata": {"name": name}, "value": value})
+    try:
+        async with doorway(live, policies=way_of == "policies") as way:
+            await live.queue(maxPriority=100)
+            await way.install()
+            await way.manager(leads=False)
+            await way.effective()
+            said = []
+            for name in names:
+                body = job_of("job")
+                body["spec"]["template"]["spec"]["priorityClassName"] = name
+                said.append(await way.refusal(way.as_("tenant").create(JOBS, body, way.team, dry_run=True)))
+    finally:
+        for name in names:
+            await live.client.delete(classes, name)
+
+    assert said[0].endswith(words.say(words.PRIORITY, priority=101, most=100, queue="main"))
+    assert said[1] == ""
 
 
 WARNED = {title: case for title, case in doorcases.WITH_OTHERS.items() if case.warned}
