@@ -13,9 +13,9 @@ import pytest
 from usher.devcluster.clusters import Cluster
 from usher.kube import Client, kubeconfig, untyped
 from usher.kube.blocking import BlockingTransport, drive
-from usher.kube.carrying import Answer
+from usher.kube.carrying import Answer, Transport
 from usher.kube.config import Config
-from usher.kube.errors import ConnectionLost, Timeout
+from usher.kube.errors import BadRequest, ConnectionLost, Timeout
 from usher.kube.plain import PlainTransport, for_commands
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -251,6 +251,24 @@ async def test_the_real_server_is_read_and_changed_without_a_loop(control_plane:
             return [each["metadata"]["name"] for page in found for each in page.items]
 
     assert "kube-root-ca.crt" in await asyncio.to_thread(lambda: drive(names()))
+
+
+async def test_what_the_real_server_says_besides_is_heard(control_plane: Cluster) -> None:
+    config = kubeconfig.load(control_plane.kubeconfig)
+    body = {"metadata": {"name": "odd"}, "dta": {"a": "b"}, 'da"ta': {}}
+    want = {"""unknown field "da\\"ta\"""", 'unknown field "dta"'}
+
+    async def heard(transport: Transport) -> set[str]:
+        said = list[str]()
+        client = Client(config, user_agent="t", field_manager="t", transport=transport, on_warning=said.append)
+        async with client:
+            await client.create(MAPS, body, "kube-system", dry_run=True)
+            with pytest.raises(BadRequest, match='unknown field "dta"'):
+                await client.create(MAPS, body, "kube-system", dry_run=True, strict=True)
+        return set(said)
+
+    assert await heard(for_commands(config)) == want
+    assert await asyncio.to_thread(lambda: drive(heard(BlockingTransport(config.server)))) == want
 
 
 async def test_a_server_whose_certificate_is_anothers_is_not_talked_to(control_plane: Cluster) -> None:

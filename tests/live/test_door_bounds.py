@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from commands import usher
 from doorway import JOBS, NAMESPACES, PODS, Doorway, doorcases, doorway, job_of, pod_of
 from living import KINDS, Live
 from queuejobs import queue_job, until_allocated
@@ -197,7 +198,13 @@ async def test_whoever_creates_a_job_that_must_wait_for_something_is_warned(live
         await way.manager(leads=False)
         await way.effective()
         said = {title: await warning(way, case) for title, case in WARNED.items()}
+        flags = ["--image", "x", "--dry-run=server"]
+        no_quota = await usher(live, "submit", "-q", "main", "--quota", "later", *flags)
+        no_queue = await usher(live, "submit", "-q", "later", *flags)
 
+    assert no_quota.err == f"Warning: {words.say(words.QUOTA_MISSING, quota='later')}\n"
+    assert no_queue.err.startswith("note: there is no queue later here yet")
+    assert "Warning" not in no_queue.err  # which says the same
     assert len(WARNED) >= 4
     assert said == {
         title: f"Warning: {case.warned.format(namespace=way.spaces[case.namespace])}" for title, case in WARNED.items()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -74,6 +74,8 @@ class Session:
     client: Client
     config: Config
     connection: Connection
+    told: set[str] = field(default_factory=set)
+    """Warnings of the server that need not be shown: they were, or something better was said."""
 
     @property
     def namespace(self) -> str:
@@ -182,15 +184,25 @@ def guarded(connection: Connection, act: Callable[[Config], T]) -> T:
 async def _with_client(
     config: Config, connection: Connection, transport: Transport, work: Callable[[Session], Awaitable[T]]
 ) -> T:
+    told = set[str]()
+
+    def warn(text: str) -> None:
+        from usher.cli.printing import plain
+
+        if text not in told:
+            told.add(text)
+            click.echo(f"Warning: {plain(text)}", err=True)
+
     client = Client(
         config,
         user_agent=f"usher/{__version__}",
         field_manager=FIELD_MANAGER,
         timeout_s=connection.timeout_s,
         transport=transport,
+        on_warning=warn,
     )
     async with client:
-        return await work(Session(client, config, connection))
+        return await work(Session(client, config, connection, told))
 
 
 def is_missing(error: object) -> bool:

@@ -17,6 +17,7 @@ from usher.cli.discovery import resource_for
 from usher.cli.kinds import Object
 from usher.cli.printing import dumped, emit, name_of, note
 from usher.cli.units import queues_seen
+from usher.webhooks import words
 
 DRY = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
 
@@ -188,4 +189,5 @@ async def _check_queues(session: Session, jobs: Sequence[Object]) -> None:
                 raise click.UsageError(f"Name a queue with --queue. {there}")
             wanted = queue_named(job)
             if wanted and wanted not in queues and everything:
+                session.told.add(words.say(words.QUEUE_MISSING, queue=wanted))
                 note(f"note: there is no queue {wanted} here yet, so the job waits until there is. {there}")

@@ -4,6 +4,7 @@ Two transports have this shape: `transport` with aiohttp, for a manager, and `pl
 start quickly. The client sends a request once, so a transport must, too.
 """
 
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -19,6 +20,15 @@ class Answer(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+_WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+def warnings_in(headers: Mapping[str, str]) -> list[str]:
+    """What the server, or who decides at its doors, says besides its answer."""
+    found = headers.get("Warning")
+    return [re.sub(r"\\(.)", r"\1", each) for each in _WARNING.findall(found)] if found else []
 
 
 class Stream(Protocol):

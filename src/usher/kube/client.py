@@ -7,13 +7,13 @@ The rule: the client sends a request once. A 401 is tried again with renewed cre
 done; every other error goes to the caller, with a hint. The writer and the informers build on this.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from enum import Enum
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from usher.kube.carrying import Answer, HeaderList, Stream, Transport
+from usher.kube.carrying import Answer, HeaderList, Stream, Transport, warnings_in
 from usher.kube.config import Config
 from usher.kube.credentials import Credentials, Identity
 from usher.kube.errors import from_answer
@@ -58,8 +58,11 @@ class Client:
         field_manager: str,
         timeout_s: float = TIMEOUT_S,
         transport: Transport | None = None,
+        on_warning: Callable[[str], None] | None = None,
     ) -> None:
+        """`on_warning` is called with what the server says besides its answers."""
         self.config = config
+        self._on_warning = on_warning
         self.field_manager = field_manager
         self._credentials = Credentials(config)
         self._transport = transport or _usual(config)
@@ -305,6 +308,9 @@ class Client:
         if extra:
             headers = _replaced(headers, extra)
         answer = await self._transport.request(method, target, headers, identity.tls, body, self._timeout_s)
+        if self._on_warning is not None:
+            for each in warnings_in(answer.headers):
+                self._on_warning(each)
         if answer.status < 300:
             return answer
         if answer.status == 401 and await self._credentials.refused(identity):

@@ -180,8 +180,11 @@ class Connection:
                 raise ValueError(f"this is no HTTP server: it answered {lines[0][:60]!r}")
             status = int(rest.partition(" ")[0])
             if status >= 200:
-                fields = (line.partition(":") for line in lines[1:] if line)
-                return status, Headers({name.strip().lower(): value.strip() for name, _, value in fields})
+                found = Headers()
+                for name, _, value in (line.partition(":") for line in lines[1:] if line):
+                    key = name.strip().lower()
+                    found[key] = f"{found[key]}, {value.strip()}" if key in found else value.strip()
+                return status, found
 
     async def body(self, status: int, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
         """The body piece by piece, as it comes."""
