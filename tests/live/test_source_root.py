@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from acts import condition
+from acts import condition, until_unit
 from living import Live, Object
+from sourcing import until_queue
 
 
 def plain_pod(name: str, cpu: str) -> Object:
@@ -75,3 +76,30 @@ async def test_pods_outside_are_charged_to_the_quota_that_the_settings_name(live
     assert "quota org has 3, 3 in use" in condition(waits, "QuotaReserved")["message"], "four, of which one is taken"
     await live.kubectl("delete", "pod", "service", "--force", "--grace-period=0")
     await live.until("waits", "Running")
+
+
+async def test_a_kind_that_is_no_source_is_left_alone(live: Live) -> None:
+    """Without ResourceQuotas as a source: the user's is no quota, and none is made beside it, time and again."""
+    await live.admin("create", "quota", "mine", "-n", live.namespace, "--hard=requests.cpu=2")
+    await live.queue("own")
+    process = await live.start("quotas.sources=[queuequotas]", f"managedNamespaces=[{live.namespace}]")
+    await live.quota("team", max={"cpu": "4"})
+    await until_queue(live, "team")  # the manager has made what it makes
+
+    await live.job("free", queue="own", cpu="1")
+
+    free = await live.until("free", "Running")
+    assert free["status"].get("quota", "") == f"{live.namespace}/own", "it stands for itself"
+    asked = {what for _, what, _ in process.numbers.requests}
+    assert "queuequotas" in asked
+    assert "resourcequotas" not in asked
+
+
+async def test_without_queue_quotas_as_a_source_they_are_no_quotas(live: Live) -> None:
+    await live.quota("team", max={"cpu": "4"})
+    await live.queue("own")
+    await live.start("quotas.sources=[resourcequotas]")
+
+    await live.job("waits", queue="own", labels={"scheduling.x-k8s.io/quota-name": "team"}, cpu="1")
+
+    await until_unit(live, "waits", "says so", lambda unit: "team does not exist" in unit["status"].get("message", ""))

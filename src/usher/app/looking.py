@@ -112,7 +112,8 @@ class Looking:
         add(LIMITS, lambda found, gone: self._around().see_limits(found, gone))
         add(RUNTIMES, lambda found, gone: self._around().see_runtime(found, gone))
         add(NODES, self._see_node)
-        add(QUOTAS, lambda found, gone: self._around().see_quota(found, gone))
+        if QUOTAS.plural in self.settings.quotas.sources:
+            add(QUOTAS, lambda found, gone: self._around().see_quota(found, gone))
         if RESOURCE_QUOTAS.plural in self.settings.quotas.sources:
             add(RESOURCE_QUOTAS, lambda found, gone: self._see_foreign("ResourceQuota", found, gone))
         self._following.sources = Sources(
