@@ -11,6 +11,7 @@ import pytest
 from acts import condition, suspend, until_unit
 from commands import normal, shown, started, usher
 from living import Live, job
+from queuejobs import queue_job, until_allocated
 
 from usher.kube.errors import NotFound
 
@@ -220,6 +221,33 @@ async def test_a_job_that_waits_is_moved_by_its_label_and_one_that_runs_is_not(l
     assert unit["spec"]["queue"] == "other"
     await live.until("waits", "Running")
     await live.until("runs", "Enqueued")
+
+
+async def test_a_queue_job_is_explained_stopped_and_moved_like_a_job(live: Live) -> None:
+    await live.queue()
+    await live.queue("late")
+    await live.start("jobs.queueJobNotice=0s")
+    await live.job("same", cpu="1")
+    await live.until("same", "Running")
+    await queue_job(live, "same", resourceno=1, resourceunit={"cpu": "99"})
+    await queue_job(live, "has", resourceno=1)
+    await until_allocated(live, "has", 1)
+
+    waits = await shown(live, "explain", "queuejob/same")
+    moved = await shown(live, "move", "qj/same", "--to", "late")
+    refused = await usher(live, "move", "qj/has", "--to", "late")
+    evicted = await shown(live, "move", "qj/has", "--to", "late", "--evict")
+    stopped = await shown(live, "stop", "queuejob", "has")
+    nobody = await usher(live, "stop", "queuejob", "nope")
+
+    assert waits.startswith("NS/queuejob-same-HASH is number 1 of 1 in queue NS/main. It asks for 99 cpu")
+    assert moved == "job same moved: main → late"
+    assert "has is Running and holds quota" in refused.err
+    assert evicted == "job has moved: main → late"
+    assert stopped.startswith("job has stopped: ")
+    assert nobody.err == f"Error: There is no QueueJob nope in the queues of namespace {live.namespace}.\n"
+    assert {(await live.get("queuejob", name))["spec"]["queue"] for name in ("same", "has")} == {"late"}
+    assert (await live.get("job", "same"))["spec"]["suspend"] is False
 
 
 async def test_a_queue_is_changed_by_words_and_the_server_checks_the_values(live: Live) -> None:

@@ -16,7 +16,7 @@ import click
 
 from usher.cli.completing import complete_jobs
 from usher.cli.connecting import Connection, Session, connected, guarded, run
-from usher.cli.kinds import JOBS, UNITS, one_named
+from usher.cli.kinds import JOBS, QUEUE_JOBS, UNITS, one_named
 from usher.cli.main import INTERRUPTED
 from usher.cli.printing import as_text, emit, note, plain
 from usher.cli.system import system_namespace
@@ -58,9 +58,13 @@ def explain(
 ) -> None:
     """Say why a job waits, who holds what it needs, and what would help.
 
-    JOB is the name of a job or of its unit, as in train-1, job/train-1 or unit/job-train-1-8adca4.
+    JOB is the name of a job or of its unit, as in train-1, job/train-1 or unit/job-train-1-8adca4;
+    queuejob/NAME is a QueueJob.
     """
-    _, name = one_named(job, (JOBS, UNITS), default=JOBS)
+    kind, name = one_named(job, (JOBS, QUEUE_JOBS, UNITS), default=JOBS)
+    if kind is QUEUE_JOBS:  # there may be a Job of the same name
+        unit = run(connection, lambda session: find_unit(session, name, kind))
+        name = str(unit["metadata"]["name"])
     found: Explanation | None = None
     if not stored:
         found, why_not = _computed(connection, name, _settings(connection, config, overrides))

@@ -1,7 +1,7 @@
 """`usher move`: a job to another queue.
 
-A job that waits is moved by its label; its unit follows. One that holds quota cannot change its queue: it is refused,
-with what to do, or with `--evict` stopped first and started again in the other queue.
+A job that waits is moved by its label, a QueueJob by its spec; its unit follows. One that holds quota cannot change its
+queue: it is refused, with what to do, or with `--evict` stopped first and started again in the other queue.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from usher.cli.changing import SAID, patch_unit, until
 from usher.cli.completing import complete_jobs, complete_queues
 from usher.cli.connecting import Connection, Seconds, Session, connected, run
 from usher.cli.discovery import resource_for
-from usher.cli.kinds import JOBS, UNITS, Object, one_named
+from usher.cli.kinds import JOBS, QUEUE_JOBS, UNITS, Kind, Object, one_named
 from usher.cli.printing import emit, note
 from usher.cli.units import FINISHED, at, find_unit, holds_quota, job_name, phase, queues_seen
+from usher.kube.errors import Forbidden
+from usher.webhooks import words
 
+POLL_S: Final = 0.2
 TIMEOUT: Final = "5m"
 
 
@@ -33,16 +36,18 @@ TIMEOUT: Final = "5m"
 @connected
 def move(connection: Connection, job: tuple[str, ...], queue: str, evict: bool, timeout: float, dry_run: str) -> None:
     """Move a job to another queue."""
-    _, name = one_named(job, (JOBS, UNITS), default=JOBS)
+    kind, name = one_named(job, (JOBS, QUEUE_JOBS, UNITS), default=JOBS)
     if evict and dry_run == "server":
         raise click.UsageError(
             "Moving with --evict takes several steps, which the server cannot try: use --dry-run=client."
         )
-    run(connection, lambda session: _move(session, name, queue, evict, timeout, dry_run), waits=evict)
+    run(connection, lambda session: _move(session, kind, name, queue, evict, timeout, dry_run), waits=evict)
 
 
-async def _move(session: Session, name: str, queue: str, evict: bool, timeout_s: float, dry_run: str) -> None:
-    unit = await find_unit(session, name)
+async def _move(
+    session: Session, kind: Kind, name: str, queue: str, evict: bool, timeout_s: float, dry_run: str
+) -> None:
+    unit = await find_unit(session, name, kind)
     job = job_name(unit)
     before = str(at(unit, "spec.queue") or "")
     if phase(unit) in FINISHED:
@@ -75,7 +80,7 @@ async def _stopped_and_moved(session: Session, unit: Object, queue: str, timeout
     try:
         async with asyncio.timeout(timeout_s):
             await until(session, unit, lambda found: not holds_quota(found))
-            await _label(session, unit, queue, False)
+            await _label_when_free(session, unit, queue)
             await until(session, unit, lambda found: at(found, "spec.queue") == queue)
         await patch_unit(session, unit, {"active": at(unit, "spec.active") is not False})
     except TimeoutError:
@@ -88,11 +93,28 @@ async def _stopped_and_moved(session: Session, unit: Object, queue: str, timeout
         raise
 
 
+async def _label_when_free(session: Session, unit: Object, queue: str) -> None:
+    """A QueueJob says a moment later than its unit that it has nothing any more, and may not be moved before that."""
+    import asyncio
+
+    while True:
+        try:
+            return await _label(session, unit, queue, False)
+        except Forbidden as error:
+            if words.ALLOCATED not in error.message:
+                raise
+        await asyncio.sleep(POLL_S)
+
+
 async def _label(session: Session, unit: Object, queue: str, dry_run: bool) -> None:
-    """Name the other queue where the job names its queue."""
+    """Name the other queue where the job names its queue: a QueueJob in its spec, others by label or annotation."""
     reference = unit["spec"]["consumerRef"]
     resource = await resource_for(session.client, reference["apiVersion"], reference["kind"])
     namespace = unit["metadata"]["namespace"]
+    if reference["kind"] == QUEUE_JOBS.resource.kind:
+        body = {"metadata": {"uid": reference["uid"]}, "spec": {"queue": queue}}
+        await session.client.patch(resource, reference["name"], namespace, body, dry_run=dry_run)
+        return
     job = await session.client.get(resource, reference["name"], namespace)
     place, key = "labels", QUEUE_NAME
     for each in QUEUE_KEYS:

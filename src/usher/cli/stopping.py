@@ -13,10 +13,10 @@ from usher.api.names import QUOTA_RESERVED
 from usher.cli.changing import changing, patch_queue, patch_unit, queue_named, say, until
 from usher.cli.completing import complete_kinds_and_names
 from usher.cli.connecting import Connection, Session, connected, run
-from usher.cli.kinds import JOBS, QUEUES, UNITS, Kind, Object, one_named
+from usher.cli.kinds import JOBS, QUEUE_JOBS, QUEUES, UNITS, Kind, Object, one_named
 from usher.cli.units import FINISHED, at, condition, find_unit, job_name, phase
 
-STOPPABLE: Final = (QUEUES, JOBS, UNITS)
+STOPPABLE: Final = (QUEUES, JOBS, QUEUE_JOBS, UNITS)
 
 
 @click.command()
@@ -54,7 +54,7 @@ async def _change(session: Session, kind: Kind, name: str, policy: str, dry_run:
         changed = await patch_queue(session, queue, {"stopPolicy": policy}, dry_run)
         say(changed, output, _queue_words(name, policy, queue), dry_run)
         return
-    unit = await find_unit(session, name)
+    unit = await find_unit(session, name, kind)
     if phase(unit) in FINISHED:
         raise click.ClickException(f"{job_name(unit)} has ended ({phase(unit)}): there is nothing to stop or resume.")
     active = policy == "None"

@@ -12,7 +12,7 @@ import click
 
 from usher.api.names import MANAGED, QUEUE_JOB, QUEUE_NAME, QUOTA_RESERVED
 from usher.cli.connecting import Session
-from usher.cli.kinds import JOBS, QUEUES, UNITS, Object
+from usher.cli.kinds import JOBS, QUEUE_JOBS, QUEUES, UNITS, Kind, Object
 from usher.cli.system import system_namespace
 from usher.core.amounts import AmountsError, add, format_amounts, parse_amounts
 from usher.core.podrequest import effective_request
@@ -117,12 +117,15 @@ async def queues_seen(session: Session, namespace: str | None) -> tuple[list[Obj
     return found, everything
 
 
-async def find_unit(session: Session, name: str, kind: str = "") -> Object:
-    """The unit of a job, or the unit of that name; of several, the one that is not over, else the newest."""
+async def find_unit(session: Session, name: str, kind: Kind = JOBS) -> Object:
+    """The unit of a job, or the unit of that name; of several, the one that is not over, else the newest. A QueueJob is
+    a job, too: `kind` is for whoever wants no other."""
     units = await listed(session, UNITS.resource, session.namespace)
     found = [each for each in units if name in (job_name(each), each["metadata"]["name"])]
-    if kind:
-        found = [each for each in found if kind == job_kind(each).lower()]
+    if kind is QUEUE_JOBS:
+        found = [each for each in found if job_kind(each) == kind.resource.kind]
+        if not found:
+            raise click.ClickException(f"There is no QueueJob {name} in the queues of namespace {session.namespace}.")
     if not found:
         raise click.ClickException(await _why_none(session, name, units))
     return max(found, key=lambda each: (phase(each) not in FINISHED, each["metadata"].get("creationTimestamp") or ""))
