@@ -199,7 +199,7 @@ USAGE = {
     "a priority that is none": (["submit", "--image", "x", "--priority", "9999999999"], "is not in the range"),
     "explaining several": (["explain", "a", "b"], "Name one of the jobs, not 2."),
     "draining a job": (["stop", "job", "a", "--drain"], "--drain is for queues"),
-    "stopping a quota": (["stop", "quota", "a"], "There is no kind 'quota' here. There are: queues, jobs, queuejobs, units."),
+    "stopping a quota": (["stop", "quota", "a"], "There is no kind 'quota' here. There are: queues, jobs, queuejobs"),
     "moving to nowhere": (["move", "a"], "Missing option '--to'"),
     "setting nothing": (["set", "queue", "main"], "Say what to change, as in weight=3."),
     "setting what there is not": (["set", "queue", "main", "colour=red"], "A queue has no 'colour' to set. There is:"),
