@@ -14,7 +14,7 @@ from living import KINDS, Live
 from queuejobs import queue_job, until_allocated
 from sourcing import install_elastic, remove_crds
 
-from usher.api.names import API_VERSION, MANAGED
+from usher.api.names import API_VERSION, MANAGED, QUEUE_NAME
 from usher.kube.resource import untyped
 from usher.testing.elastic import elastic_quota
 from usher.webhooks import words
@@ -201,9 +201,12 @@ async def test_whoever_creates_a_job_that_must_wait_for_something_is_warned(live
         flags = ["--image", "x", "--dry-run=server"]
         no_quota = await usher(live, "submit", "-q", "main", "--quota", "later", *flags)
         no_queue = await usher(live, "submit", "-q", "later", *flags)
+        managed = await usher(live, "submit", "-n", way.spaces["managed"], "-o", "json", *flags)
 
     assert no_quota.err == f"Warning: {words.say(words.QUOTA_MISSING, quota='later')}\n"
     assert no_queue.err.startswith("note: there is no queue later here yet")
+    assert (managed.code, managed.err) == (0, "")
+    assert json.loads(managed.out)["metadata"]["labels"][QUEUE_NAME] == "only"
     assert "Warning" not in no_queue.err  # which says the same
     assert len(WARNED) >= 4
     assert said == {

@@ -16,7 +16,7 @@ from usher.cli.connecting import NO_LIMIT_S, Connection, Seconds, Session, conne
 from usher.cli.discovery import resource_for
 from usher.cli.kinds import Object
 from usher.cli.printing import dumped, emit, name_of, note
-from usher.cli.units import queues_seen
+from usher.cli.units import in_managed, queues_seen
 from usher.webhooks import words
 
 DRY = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
@@ -185,7 +185,7 @@ async def _check_queues(session: Session, jobs: Sequence[Object]) -> None:
         for job in jobs:
             if job["metadata"]["namespace"] != namespace:
                 continue
-            if not names_a_place(job):
+            if not names_a_place(job) and not await in_managed(session, namespace):  # which gives it the only one
                 raise click.UsageError(f"Name a queue with --queue. {there}")
             wanted = queue_named(job)
             if wanted and wanted not in queues and everything:

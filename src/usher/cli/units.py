@@ -149,7 +149,7 @@ async def _why_none(session: Session, name: str, units: Sequence[Object]) -> str
     if said.get(MANAGED) == "true" or any(key.endswith("/queue-name") for key in said):
         return f"Job {name} names a queue but has no unit yet. Does a manager run? See: usher version"
     label = f"kubectl label job {name} {QUEUE_NAME}=QUEUE"
-    if not await _in_managed(session):
+    if not await in_managed(session, session.namespace):
         return f"Job {name} is not queued: it names no queue. Name one with: {label}"
     before = f"Job {name} is not queued: it was there before its namespace was managed"
     if at(job, "spec.suspend"):
@@ -158,10 +158,10 @@ async def _why_none(session: Session, name: str, units: Sequence[Object]) -> str
     return f"{before}, and it goes on. To have it stopped until its turn comes, name a queue: {label}"
 
 
-async def _in_managed(session: Session) -> bool:
-    """Whether every job that is created in our namespace is queued, as far as we may see it."""
+async def in_managed(session: Session, namespace: str) -> bool:
+    """Whether every job that is created in a namespace is queued, as far as we may see it."""
     try:
-        found = await session.client.get(NAMESPACES, session.namespace)
+        found = await session.client.get(NAMESPACES, namespace)
     except (NotFound, Forbidden):
         return False
     return (at(found, "metadata.labels") or {}).get(MANAGED) == "true"
