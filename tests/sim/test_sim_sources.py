@@ -184,6 +184,38 @@ def test_in_a_managed_namespace_a_lone_resource_quota_has_a_queue(tmp_path: Path
     assert "no request for cpu" in found["silent"]["message"]
 
 
+def managed(name: str) -> dict[str, Any]:
+    labels = {"scheduling.x-k8s.io/managed": "true"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def test_in_a_managed_namespace_jobs_that_name_nothing_are_queued_as_on_a_cluster(tmp_path: Path) -> None:
+    draws = {"scheduling.x-k8s.io/queue-job": "x"}
+    world = write(
+        tmp_path,
+        node(cpu="20"),
+        *(managed(each) for each in ("limited", "elastic", "own", "two", "none")),
+        resource_quota("rq", "limited", cpu="2"),
+        elastic_quota("red", max={"cpu": 1}, annotations={"namespaces": ["elastic"]}),
+        *(queue("only", "own"), queue("q1", "two"), queue("q2", "two")),
+        *(job(f"{name}-{i}", namespace=name, labels={}, cpu="1") for name in ("limited", "elastic") for i in range(3)),
+        *(job(name, namespace=name, labels={}) for name in ("own", "two", "none", "plain")),
+        job("draws", namespace="own", labels=draws),
+    )
+
+    done = simulate(world)
+    found = units(report(world))
+
+    assert sorted(found[f"limited-{i}"]["wait_s"] for i in range(3)) == [0, 0, 60], "two at a time"
+    assert sorted(found[f"elastic-{i}"]["wait_s"] for i in range(3)) == [0, 60, 120]
+    assert found["elastic-0"]["quota"] == "red"
+    assert found["own"]["queue"] == "only"
+    for name in ("two", "none"):
+        assert "It names no queue." in found[name]["message"], "it could mean several, or none"
+    assert {"plain", "draws"}.isdisjoint(found)
+    assert "Job plain/plain: names no queue and no quota" in done.stderr
+
+
 def test_the_example_does_what_it_says() -> None:
     example = Path(__file__).parents[2] / "examples" / "simulate" / "elastic-quotas.yaml"
 

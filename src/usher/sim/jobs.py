@@ -1,7 +1,7 @@
 """Job, QueueUnit and QueueJob manifests as units with their timing; called by the manifest loader.
 
-What a spec says goes before labels and annotations. A Job is simulated if it names a queue or a quota, QueueUnits and
-QueueJobs always.
+What a spec says goes before labels and annotations. A Job is simulated if it names a queue or a quota, or is in a
+managed namespace, QueueUnits and QueueJobs always.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class JobReader:
         self._default_priority = default_class
         self._runs_ms = runs_ms
 
-    def read_job(self, manifest: Manifest) -> Work | None:
-        """A batch/v1 Job; None if it names neither a queue nor a quota."""
+    def read_job(self, manifest: Manifest, managed: bool = False) -> Work | None:
+        """A batch/v1 Job; None if it names neither a queue nor a quota, and nobody manages it or it draws on others."""
         spec = manifest.spec
         template = spec.inside("template")
         manifest.extra = texts_of(template.inside("metadata"), "annotations")
-        if not manifest.named(keys.QUEUE_KEYS) and not manifest.named(keys.QUOTA_KEYS):
+        named = manifest.named(keys.QUEUE_KEYS) or manifest.named(keys.QUOTA_KEYS)
+        if not named and (not managed or manifest.named((keys.QUEUE_JOB,))):
             return None
         parallelism = spec.integer("parallelism", 1, low=0)
         count = min(parallelism, spec.integer("completions", parallelism, low=0))

@@ -15,6 +15,9 @@ QUEUE_KEYS: Final = (
     "kueue.x-k8s.io/queue-name",
 )
 QUOTA_KEYS: Final = ("scheduling.x-k8s.io/quota-name", "quota.scheduling.koordinator.sh/name")
+QUEUE_JOB: Final = "scheduling.x-k8s.io/queue-job"
+MANAGED: Final = "scheduling.x-k8s.io/managed"
+"""On a namespace: every job in it is queued."""
 PRIORITY_KEYS: Final = ("scheduling.x-k8s.io/priority",)
 PREEMPTIBLE_KEYS: Final = ("scheduling.x-k8s.io/preemptible", "quota.scheduling.koordinator.sh/preemptible")
 MIN_COUNT_KEYS: Final = ("scheduling.x-k8s.io/min-count", "kueue.x-k8s.io/job-min-parallelism")

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from usher.core.amounts import Amounts
 from usher.core.events import CapacityChanged, Event, QueueChanged, QueueGone, QuotaChanged, QuotaGone
 from usher.core.model import Queue, Quota
 from usher.quotas.placing import cycle
+from usher.runtime.naming import default_queues
 from usher.sim import capacity, documents, sources
 from usher.sim.jobs import JobReader
+from usher.sim.labels import MANAGED
 from usher.sim.objects import API_VERSION, GROUP, SYSTEM_NAMESPACE, Manifest, collected, manifest
 from usher.sim.problems import Problems
 from usher.sim.queues import policy_names, read_queue, read_quota
@@ -67,6 +70,7 @@ def load(paths: Sequence[str], defaults: Defaults, extra: Scenario | None = None
     read = _Loading(grouped, defaults, problems)
     works = read.works()
     happenings, answers = read.happenings(works, extra), read.answers()
+    works = read.named(works)
     if not any(isinstance(event, CapacityChanged) for _, event in happenings):
         problems.errors.append(capacity.MISSING)
     asks = any(isinstance(event, QueueChanged) and event.queue.request for _, event in happenings)
@@ -129,6 +133,10 @@ class _Loading:
         self._namespaces = {
             name: {"kubernetes.io/metadata.name": name, **labels} for name, labels in self._namespace_labels().items()
         }
+        self._nameless: set[str] = set()
+        """Managed jobs that name neither queue nor quota."""
+        self._meant: dict[str, str] = {}
+        """By namespace: the queue that such jobs mean."""
 
     def works(self) -> list[Work]:
         reader = JobReader(self._classes, self._default_class, self._defaults.runs_ms)
@@ -144,14 +152,26 @@ class _Loading:
                 unit.extra = item.annotations
                 self._problems.notes.append(f"{item.where}: simulated as {unit.ident}")
                 continue
-            work = collected(item, self._problems, reader.read_job)
+            managed = self._namespaces.get(item.namespace, {}).get(MANAGED) == "true"
+            work = collected(item, self._problems, partial(reader.read_job, managed=managed))
             if work is None:
                 self._problems.notes.append(f"{item.where}: names no queue and no quota: not simulated")
             else:
                 found.append((item, work))
+                if not work.unit.queue and not work.unit.quota:
+                    self._nameless.add(work.unit.key)
         for kind, read in (("QueueUnit", reader.read_queue_unit), ("QueueJob", reader.read_queue_job)):
             found.extend((item, collected(item, self._problems, read)) for item in self._of[kind])
         return _with_own_names(found)
+
+    def named(self, works: list[Work]) -> list[Work]:
+        """With the queue that managed jobs without a name mean, as the manager names it; after `happenings`."""
+        return [
+            replace(work, unit=replace(work.unit, queue=self._meant[work.unit.namespace]))
+            if work.unit.key in self._nameless and work.unit.namespace in self._meant
+            else work
+            for work in works
+        ]
 
     def happenings(self, works: list[Work], extra: Scenario | None) -> list[tuple[int, Event]]:
         """Capacity, quotas and queues over time; what a trace brings gives way to what the manifests say."""
@@ -169,6 +189,7 @@ class _Loading:
         self._refuse_doubles(quotas, foreign.lives)
         found.extend(foreign.happenings)
         quotas, queues = [*quotas, *foreign.lives], [*queues, *foreign.queues]
+        self._meant = default_queues((), self._namespaces, [queue for queue, _, _ in queues])
         for queue, arrives, leaves in [*queues, *_default_queues(works, quotas, {queue.key for queue, _, _ in queues})]:
             found.append((arrives, QueueChanged(queue)))
             found.extend([] if leaves is None else [(leaves, QueueGone(queue.key))])
