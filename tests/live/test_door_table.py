@@ -194,6 +194,10 @@ async def guard_units(way: Doorway) -> None:
     assert fenced or "the status of a QueueUnit is written by Usher alone" in refusal
     assert await status("a-check", {"admissionChecks": [{"name": "budget", "state": "Ready"}]}) == ""
     assert await status("a-check", {"admissionChecks": [], "phase": "Dequeued"})
-    queue = way.as_("admin").patch(KINDS["queue"], "main", way.team, {"status": {"used": {}}}, subresource="status")
-    assert "the status of a Queue is written by Usher alone" in await way.refusal(queue)
+
+    async def queue_guarded() -> bool:
+        attempt = admin.patch(KINDS["queue"], "main", way.team, {"status": {"used": {}}}, subresource="status")
+        return "the status of a Queue is written by Usher alone" in await way.refusal(attempt)
+
+    await way.live.wait("and of that for Queues", queue_guarded)
     await admin.delete(units, "by-hand", way.team)

@@ -8,6 +8,7 @@ import importlib.util
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from acts import activate, condition, granted, suspended, until_unit, with_pod
@@ -200,10 +201,12 @@ async def test_the_sample_controller_counts_licenses(live: Live, licenses: Modul
     await live.job("four", labels=licensed(4))
     await live.job("six", labels=licensed(6))
 
-    four = await until_unit(live, "four", "backs off", lambda unit: unit["status"].get("requeueState"))
+    def backs_off(unit: dict[str, Any]) -> bool:
+        return "requeueState" in unit["status"] and condition(unit, "Evicted")["reason"] == "CheckRetry"
+
+    four = await until_unit(live, "four", "backs off", backs_off)
     six = await until_unit(live, "six", "is set aside", lambda unit: unit["status"].get("inactive"))
 
-    assert condition(four, "Evicted")["reason"] == "CheckRetry"
     assert "rejected" in six["status"]["inactive"]
     await live.kubectl("delete", "job", "three")
     await live.until("four", "Running")

@@ -63,6 +63,11 @@ def resource_quota(cpu: str) -> Object:
 async def test_1_the_user_makes_both(way: Doorway) -> None:
     await way.as_("tenant").create(RESOURCE_QUOTAS, resource_quota("3"), home(way))
     await way.live.queue("own", namespace=home(way))
+
+    async def both() -> bool:
+        return set(await objects(way)) == {"Queue own", "ResourceQuota mine"}
+
+    await way.live.wait("if a Queue was made before theirs came, it has given way", both)
     before = await objects(way)
 
     await runs_one_of_two(way)

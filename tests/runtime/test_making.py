@@ -218,3 +218,16 @@ def test_a_lone_resource_quota_gets_a_queue_that_goes_with_it() -> None:
     assert world.plan().delete_queues == []
     world.full.clear()
     assert [meta.name for meta in world.plan().delete_queues] == ["rq"]
+
+
+def test_a_queue_of_ours_gives_way_to_one_that_a_user_makes_once_it_is_empty() -> None:
+    world = World()
+    world.namespace()
+    world.resource_quota("rq", cpu="4")
+    (made,) = world.plan().create_queues
+    world.queue("rq", labels=made["metadata"]["labels"])
+    world.busy("a/rq")
+    world.queue("theirs")
+    assert world.plan() == Plan(waits=True)
+    world.full.clear()
+    assert [meta.name for meta in world.plan().delete_queues] == ["rq"]

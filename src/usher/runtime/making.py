@@ -110,15 +110,14 @@ def plan_pairs(around: Surroundings, empty: Empty, system: str, plan: Plan) -> N
         managed = resource.managed(namespace)
         if managed and theirs and not queues:
             plan.create_queues.append(_queue(theirs[0], namespace, theirs[0], {}))
-        for known in queues:
-            meta = known.object.metadata
-            made_for = meta.labels.get(FOR_QUOTA)
-            if made_for and made_for not in map(queue_name, theirs):
-                _remove(known, known.queue.key, empty, plan)
         lone = sorted(
             (each for each in queues if FOR_QUOTA not in each.object.metadata.labels),
             key=lambda each: each.object.metadata.name,
         )
+        for known in queues:
+            made_for = known.object.metadata.labels.get(FOR_QUOTA)
+            if made_for and (lone or made_for not in map(queue_name, theirs)):
+                _remove(known, known.queue.key, empty, plan)
         if managed and lone and not theirs:
             home = by_namespace.get(namespace)
             purses = [quotas.get(each.queue.quota) or home for each in lone]
