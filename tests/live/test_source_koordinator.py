@@ -42,6 +42,8 @@ LABEL = f"{KOORDINATOR}name"
 JOBS = int(os.environ.get("USHER_KOORDINATOR_JOBS", "60"))
 LEFT_S = 5
 """Longer than the scheduler's pause before it tries a pod again."""
+PATIENT = ("election.leaseDuration=60s", "election.renewDeadline=40s", "election.retryPeriod=2s")
+"""One term for the whole run, however busy the machine is: what is being written when a term ends is decided anew."""
 SEEN_MS = 3_000
 """After so long the manager knows a unit, though times of creation are in whole seconds."""
 Object = dict[str, Any]
@@ -245,7 +247,7 @@ async def test_nothing_is_released_that_the_scheduler_cannot_place(beside: Live)
     live = beside
     await live.admin.apply(*ten_quotas())
     without, _ = await run_all(live, queued=False)
-    await live.start("plugins.share=koordinator")
+    process = await live.start("plugins.share=koordinator", *PATIENT)
     await until_queue(live, "org0-0")
 
     beneath, alike = await run_all(live, queued=True)
@@ -255,4 +257,7 @@ async def test_nothing_is_released_that_the_scheduler_cannot_place(beside: Live)
     assert len(beneath.left) * 50 <= len(beneath.pods), f"{beneath}; without Usher {without}"
     assert len(beneath.let) == JOBS
     assert sum(beneath.let[name] - at_ms > SEEN_MS for name, at_ms in beneath.came.items()) > JOBS // 4, "many waited"
-    assert [pair for names in alike for pair in beneath.overtaken(names)] == []
+    passed = {pair[0]: pair for names in alike for pair in beneath.overtaken(names)}
+    counts = process.numbers.requests.items()
+    lost = sum(n for (_, what, code), n in counts if what == "queueunits/status" and not 200 <= code < 300)
+    assert len(passed) <= lost, f"{passed}, and {lost} writes failed: whose did may be passed"
