@@ -28,7 +28,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a kind of job that there is not": (
         {"config": {"jobs": {"kinds": ["frogs.batch"]}}},
-        "config.jobs.kinds: there is no kind frogs.batch; there are jobs.batch",
+        "config.jobs.kinds[0]: 'frogs.batch' is not one of jobs.batch",
     ),
     "a namespace other than its own": (
         {"config": {"systemNamespace": "elsewhere"}},

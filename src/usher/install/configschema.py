@@ -10,9 +10,11 @@ import re
 from dataclasses import fields
 from typing import Any
 
+from usher.jobkinds.registry import BUILT_IN
 from usher.settings.loader import value_of
-from usher.settings.tree import Settings
+from usher.settings.tree import Jobs, Settings
 from usher.settings.values import key_of
+from usher.webhooks.policies import name_of
 
 
 def config_schema(kind: Any = Settings) -> dict[str, Any]:
@@ -24,6 +26,8 @@ def config_schema(kind: Any = Settings) -> dict[str, Any]:
             properties[key_of(each.name)] = config_schema(each.default_factory)
         else:
             shown = _typed(value.called, value.show(each.default))
+            if (kind, each.name) == (Jobs, "kinds"):  # which the settings do not know, being below the kinds
+                shown["items"] = {"enum": [name_of(known) for known in BUILT_IN]}
             properties[key_of(each.name)] = {**shown, "description": each.metadata["about"]}
     return {"type": "object", "additionalProperties": False, "properties": properties}
 

@@ -17,7 +17,6 @@ import yaml
 
 from usher import __version__
 from usher.install.configschema import config_schema
-from usher.jobkinds.registry import UnknownKindError, kinds_named
 from usher.settings.loader import SettingsError, load_text
 from usher.settings.strictyaml import StrictLoader
 from usher.settings.tree import Settings
@@ -154,9 +153,6 @@ class Values:
         self.config = {**self.everything["config"], "systemNamespace": namespace} if not errors else {}
         try:
             self._settings = load_text(yaml.safe_dump(self.config), "values")
-            kinds_named(self._settings.jobs.kinds)
-        except UnknownKindError as error:
-            errors.append(f"config.{error}")
         except SettingsError as error:
             errors += [each.replace("values: ", "config.", 1) for each in error.errors]
         if errors:
