@@ -5,7 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 UV      = $$(command -v uv || echo $(CURDIR)/$(BIN)/uv)
-PYTEST := $(BIN)/pytest -n auto --dist worksteal
+WORKERS ?= $$($(BIN)/python -c 'import os; print((os.cpu_count() or 2) * 3 // 2)')
+PYTEST  = $(BIN)/pytest -n $(WORKERS) --dist worksteal
 WAITING ?= 1000,10000,100000
 
 .DEFAULT_GOAL := help
