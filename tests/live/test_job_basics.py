@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from living import Live
+from living import KINDS, Live, job
 
 
 async def test_a_job_that_names_a_queue_runs_to_its_end(live: Live) -> None:
@@ -56,3 +56,13 @@ async def test_what_was_lent_is_taken_back_through_the_jobs_own_suspend(live: Li
     for i in range(4):
         job = await live.get("job", f"borrower-{i}")
         assert job["spec"]["suspend"] is (phases[i] == "Enqueued")
+
+
+async def test_a_unit_has_the_place_of_its_job_when_that_was_first_seen(live: Live) -> None:
+    await live.queue()
+    await live.start()
+
+    made = await live.client.create(KINDS["job"], job("runs", live.namespace, suspend=False), live.namespace)
+
+    unit = await live.until("runs", "Running")
+    assert unit["spec"]["sequence"] == int(made["metadata"]["resourceVersion"]), "though it was held after that"

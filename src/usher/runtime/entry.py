@@ -70,6 +70,8 @@ class Entry:
     """Its job ran when we came, and such jobs are left alone."""
     gone_uids: set[str] = field(default_factory=set)
     """Of its job or units that were deleted: what is read of them later is older than that."""
+    first_version: int = 0
+    """Of its job when it was first seen: its place among those of the same second."""
     job_gone: bool = False
     """Its job was deleted."""
     last: Stored | None = None

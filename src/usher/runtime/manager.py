@@ -126,6 +126,8 @@ class Manager:
         entry.job, entry.job_gone = (None, True) if gone else (facts, False)
         if gone:
             entry.gone_uids.add(facts.uid)
+        if entry.job_uid != facts.uid:
+            entry.first_version = facts.version
         entry.job_uid = facts.uid
         self._by_job[facts.uid] = entry
         entry.pods.update(self._orphans.pop(facts.uid, {}))

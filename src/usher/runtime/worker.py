@@ -262,6 +262,7 @@ class Worker:
         assert said is not None
         outcome: Outcome[Any]
         if step is Step.CREATE:
+            said.body["spec"]["sequence"] = entry.first_version  # not after what others wrote into it meanwhile
             outcome = await manager.cluster.create_unit(meta.namespace, said.body)
         else:
             assert unit is not None
