@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from usher.core import events as e
@@ -230,3 +232,17 @@ def test_many_quotas_in_one_queue_are_charged_each_for_its_own() -> None:
 
     assert play.used("a") == amounts(cpu=2)
     assert play.used("b") == amounts(cpu=3)
+
+
+@pytest.mark.parametrize("says", ["quota", "queue"])
+def test_a_unit_without_a_request_that_its_quota_or_queue_requires_is_held(says: str) -> None:
+    needed = frozenset({"cpu"})
+    own, limit = tenant("a")
+    strict = (replace(own, requires=needed), limit) if says == "queue" else (own, replace(limit, requires=needed))
+    play = Harness(*strict, cpu=10, memory="10Gi")
+    play.submit(unit("a/silent", memory="1Gi"), unit("a/asks", cpu=1))
+
+    assert play.running == ["a/asks"]
+    assert play.why("a/silent") == "RequestMissing"
+    play.apply(own, limit)
+    assert play.running == ["a/asks", "a/silent"]

@@ -108,6 +108,11 @@ async def test_a_lone_queue_gets_a_resource_quota_that_follows_its_quota(live: L
     await live.wait("the API server counts the pod in it", counted)
     await live.job("waits", cpu="3")
     await live.until("waits", "Enqueued")
+    silent = job("silent", live.namespace)
+    silent["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"memory": "1Mi"}}
+    await live.admin.apply(silent)
+    held = await live.until("silent", "Enqueued")
+    assert "has no request for cpu" in held["status"]["message"], "the API server would refuse its pods"
     assert writes() == {"POST": 1}, "written only on change"
     await live.quota("team", max={"cpu": "4"})
     await live.wait("it follows", lambda: hard({"requests.cpu": "4"}))

@@ -132,6 +132,8 @@ class Queue:
     """A unit may take from units of lower priority in its own quota."""
     reserve_after_ms: int | None = None
     """How long a unit may be overtaken before room is kept for it; None: the engine's setting, 0: for ever."""
+    requires: frozenset[str] = frozenset()
+    """Resources that every pod of its units must ask for, whatever their quota: the API server lets no other in."""
 
     @property
     def key(self) -> str:

@@ -353,7 +353,7 @@ class World:
         if unit.phase is Phase.TIMEOUT_BACKOFF or unit.not_before_ms > self.now_ms:
             failed = "a failed start" if not unit.grants else "it was refused more pods"
             return Blocked("Backoff", detail=f"it waits after {failed}", limit=unit.not_before_ms)
-        for resource in sorted(unit.leaf.quota.requires) if unit.leaf.quota.requires else ():
+        for resource in sorted(unit.leaf.quota.requires | unit.queue.spec.requires):
             if any(each.count and not each.request.get(resource) for each in unit.spec.pod_sets):
                 detail = f"quota {unit.leaf.name} lets no pod start that has no request for {resource}"
                 return Blocked("RequestMissing", unit.leaf.name, detail=detail)

@@ -141,6 +141,12 @@ class ResourceQuotas:
         space = self._spaces.get(namespace)
         return [] if space is None else sorted(name for name, kept in space.quotas.items() if not kept.made)
 
+    def required_by_ours(self, namespace: str) -> frozenset[str]:
+        """What no pod may be without because of the ResourceQuota that Usher made."""
+        space = self._spaces.get(namespace)
+        made = [kept.hard for kept in space.quotas.values() if kept.made] if space is not None else []
+        return frozenset().union(*made) & _REQUIRED
+
     def nodes(self) -> Mapping[str, Quota]:
         return self._nodes
 

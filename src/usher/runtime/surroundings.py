@@ -185,6 +185,7 @@ class Surroundings:
         """A quota object of another system."""
         self.changes += 1
         self.foreign.see(kind, found, gone)
+        self._untold = True  # a ResourceQuota that we made says what pods must ask for
 
     def pod_labels(self, quota: str) -> Mapping[str, str]:
         """What pods charged to a quota carry: Koordinator's scheduler finds an ElasticQuota by a label."""
@@ -283,9 +284,13 @@ class Surroundings:
             del self._told[key]
             events.append(QueueGone(key))
         for key, known in self.queues.items():
-            if self._told.get(key) != known.queue:
-                self._told[key] = known.queue
-                events.append(QueueChanged(known.queue))
+            queue = known.queue
+            required = self.foreign.resource.required_by_ours(queue.namespace)
+            if required:
+                queue = replace(queue, requires=required)
+            if self._told.get(key) != queue:
+                self._told[key] = queue
+                events.append(QueueChanged(queue))
         return events
 
     def _values(self) -> dict[str, int]:
