@@ -260,5 +260,4 @@ async def test_nothing_is_released_that_the_scheduler_cannot_place(beside: Live)
     passed = {pair[0]: pair for names in alike for pair in beneath.overtaken(names)}
     counts = process.numbers.requests.items()
     lost = sum(n for (_, what, code), n in counts if what == "queueunits/status" and not 200 <= code < 300)
-    # A decision that is taken back before it was written is not seen: who was let, and had to go at once, seems passed.
-    assert (len(passed) - lost) * 50 <= JOBS, f"{passed}, and {lost} writes failed: whose did may be passed"
+    assert len(passed) <= lost, f"{passed}, and {lost} writes failed: whose did may be passed"
