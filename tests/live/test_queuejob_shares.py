@@ -47,7 +47,7 @@ async def test_queues_with_queue_jobs_and_one_without_share_the_cluster(live: Li
 async def test_inside_each_queue_the_higher_priority_has_its_units_first(live: Live) -> None:
     for name in ("q01", "q02", "q03"):
         await live.quota(name)
-    await live.queue("q01", quota="q01", preemption={"withinQuota": "LowerPriority"})  # whoever is seen first
+    await live.queue("q01", quota="q01", stopPolicy="Hold")
     await live.queue("q02", quota="q02")
     await live.queue("q03", quota="q03", request={"cpu": "2"})
     await queue_job(live, "low", queue="q01", priority=1, resourceno=4)
@@ -55,6 +55,9 @@ async def test_inside_each_queue_the_higher_priority_has_its_units_first(live: L
     await queue_job(live, "other", queue="q02", resourceno=4)
 
     await live.start("jobs.queueJobNotice=1s")
+    for name in ("low", "high"):
+        await live.until(name, "Enqueued")
+    await live.queue("q01", quota="q01", stopPolicy="None")  # both are seen at once: nobody is there first
 
     high = await until_allocated(live, "high", 2)
     low = await until_allocated(live, "low", 1)
