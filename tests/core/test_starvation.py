@@ -197,23 +197,6 @@ def test_where_the_start_cannot_be_told_there_is_no_backfill() -> None:
     assert "a/brief" not in play.running
 
 
-def test_a_release_wakes_units_that_could_backfill() -> None:
-    """They waited under an amount that room kept for another would never leave free."""
-    play = Harness(*tenant("a"), cpu=10)
-    play.submit(unit("a/runs", cpu=5, max_s=2000))
-    play.submit(unit("a/big", cpu=8))
-    play.submit(unit("a/small", cpu=1, max_s=1000), unit("a/third", cpu=4, max_s=2000))
-    play.advance(10 * MINUTE)
-    assert play.nominated == ["a/big"]
-    play.submit(unit("a/brief", cpu=3, max_s=100))
-    assert "a/brief" not in play.running, "nothing is free"
-
-    play.finish("a/third")
-
-    assert "a/brief" in play.running
-    assert play.nominated == ["a/big"]
-
-
 def waits_with_room_kept(*waiting: Unit) -> Harness:
     """Room is kept for a/big; these came when nothing was free, and then 4 cpus come free until 2000 s."""
     play = Harness(*tenant("a"), cpu=10)
@@ -226,6 +209,14 @@ def waits_with_room_kept(*waiting: Unit) -> Harness:
     assert play.running == ["a/runs", "a/small", "a/third"]
     play.finish("a/third")
     return play
+
+
+def test_a_release_wakes_units_that_could_backfill() -> None:
+    """They waited under an amount that room kept for another would never leave free."""
+    play = waits_with_room_kept(unit("a/brief", cpu=3, max_s=100))
+
+    assert "a/brief" in play.running
+    assert play.nominated == ["a/big"]
 
 
 def test_those_behind_a_long_unit_that_asks_for_the_same_may_backfill() -> None:
