@@ -18,6 +18,17 @@ TREES = "elasticquotatrees.scheduling.sigs.k8s.io"
 Object = dict[str, Any]
 
 
+def plain_pod(name: str, cpu: str) -> Object:
+    """A pod that is none of Usher's."""
+    resources = {"requests": {"cpu": cpu}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
+    }
+
+
 async def install_elastic(live: Live) -> None:
     """The real ElasticQuota of Koordinator."""
     await live.admin("apply", "-f", str(module_file(KOORDINATOR, ELASTIC_QUOTA_CRD)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from acts import condition, until_unit
 from living import Live, job
-from sourcing import until_no_queue, until_queue, until_told
+from sourcing import plain_pod, until_no_queue, until_queue, until_told
 
 from usher.devcluster.kubectl import KubectlError
 from usher.webhooks.policies_resourcequota import resource_quotas
@@ -32,17 +32,6 @@ async def quotas_in(live: Live) -> dict[str, Object]:
 
 def managed(live: Live) -> str:
     return f"managedNamespaces=[{live.namespace}]"
-
-
-def plain_pod(name: str, cpu: str) -> Object:
-    """A pod that is none of Usher's."""
-    resources = {"requests": {"cpu": cpu}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
-    }
 
 
 async def test_both_are_the_users_and_the_queue_lives_in_the_room_that_is_left(live: Live) -> None:

@@ -6,19 +6,8 @@ import json
 
 import pytest
 from acts import condition, until_unit
-from living import Live, Object
-from sourcing import until_queue
-
-
-def plain_pod(name: str, cpu: str) -> Object:
-    """A pod that is none of Usher's."""
-    resources = {"requests": {"cpu": cpu}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
-    }
+from living import Live
+from sourcing import plain_pod, until_queue
 
 
 async def outside(live: Live, name: str, cpu: str) -> None:
