@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from usher.core.lanes import Group, Lane, QueueState
 from usher.core.model import Settings, StopPolicy, Unit
+from usher.core.state import UnitState
+from usher.policies.registry import plugins as chosen
 from usher.testing.builders import queue, quota, tenant, unit
 from usher.testing.harness import Harness
 
@@ -237,6 +240,23 @@ def test_a_unit_backfills_when_it_is_its_own_turn() -> None:
     )
 
     assert play.running == ["a/runs", "a/second", "a/small"]
+
+
+def test_a_group_forgets_units_with_a_time_limit_when_they_have_gone() -> None:
+    """Or a queue that is never empty would remember all that ever waited in it."""
+    lane = Lane(QueueState(queue("a/a"), chosen("drf").queue_policies["Priority"]), None)
+    group = Group(lane, ())
+    for number in range(1_000):
+        state = UnitState(unit(f"a/{number}", cpu=1, max_s=1 + number % 300))
+        state.order = (number,)
+        group.add(state)
+        if number >= 10:
+            first = group.top()
+            assert first is not None
+            first.group = None
+
+    assert group.top() is not None
+    assert sum(len(heap) for heap in group._ending.values()) <= 2 * 10
 
 
 def test_where_the_head_blocks_nobody_behind_it_backfills() -> None:

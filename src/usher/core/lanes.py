@@ -20,8 +20,8 @@ from usher.core.plugins import Blocks, QueuePolicy
 from usher.core.state import UnitState
 
 GroupKey = tuple[object, ...]
-Waiting = tuple[tuple[int | str, ...], int, UnitState]
-"""A unit by its order, and its version then: with another it has left this place."""
+Waiting = tuple[tuple[int | str, ...], int, UnitState, int | None]
+"""A unit by its order, its version then (with another it has left this place), and how long it may take."""
 
 
 class Group:
@@ -69,26 +69,37 @@ class Group:
     def add(self, unit: UnitState) -> None:
         unit.version += 1
         unit.group = self
-        entry = (unit.order, unit.version, unit)
+        most_ms = None if self.lane.blocks else unit.spec.max_execution_ms
+        entry = (unit.order, unit.version, unit, most_ms)
         heappush(self._heap, entry)
-        most_ms = unit.spec.max_execution_ms
-        if most_ms is not None and not self.lane.blocks:
+        if most_ms is not None:
             if not self._ending and self.park is not None:
                 self.park.ending[self] = None
             heappush(self._ending.setdefault(most_ms, []), entry)
 
     def top(self) -> UnitState | None:
-        """The first unit, or None."""
-        return self._first(self._heap)
-
-    def _first(self, heap: list[Waiting]) -> UnitState | None:
-        """Entries that have left are dropped on the way."""
+        """The first unit, or None; entries that have left are dropped on the way, here and among those that end."""
+        heap = self._heap
         while heap:
             entry = heap[0]
             unit = entry[2]
             if unit.group is self and unit.version == entry[1]:
                 return unit
             heappop(heap)
+            if entry[3] is not None:
+                self._first_ending(entry[3])
+        return None
+
+    def _first_ending(self, most_ms: int) -> UnitState | None:
+        """The first of those that may take just so long; where there is none, nothing is kept."""
+        heap = self._ending.get(most_ms, [])
+        while heap:
+            entry = heap[0]
+            unit = entry[2]
+            if unit.group is self and unit.version == entry[1]:
+                return unit
+            heappop(heap)
+        self._ending.pop(most_ms, None)
         return None
 
     @property
@@ -102,11 +113,9 @@ class Group:
     def first_within(self, most_ms: int) -> UnitState | None:
         """The first of those that take no longer than that."""
         found: UnitState | None = None
-        for limit_ms, heap in list(self._ending.items()):
-            unit = self._first(heap)
-            if unit is None:
-                del self._ending[limit_ms]
-            elif limit_ms <= most_ms and (found is None or unit.order < found.order):
+        for limit_ms in list(self._ending):
+            unit = self._first_ending(limit_ms) if limit_ms <= most_ms else None
+            if unit is not None and (found is None or unit.order < found.order):
                 found = unit
         return found
 
