@@ -68,7 +68,8 @@ def test_the_priority_is_the_first_that_somebody_says() -> None:
     ("label", "value", "problem"),
     [
         ("priority", "much", "'much' is not a whole number"),
-        ("min-count", "-1", "'-1' is not a whole number of at least 0"),
+        ("priority", "9999999999", "'9999999999' is not a whole number from -2147483648 to 2147483647"),
+        ("min-count", "-1", "'-1' is not a whole number from 0 to 2147483647"),
         ("elastic", "yes", "'yes' is neither true nor false"),
     ],
 )

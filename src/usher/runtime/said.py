@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from usher.jobkinds.base import Job
+
+INT_MAX: Final = 2**31 - 1
+"""Of the numbers that Kubernetes has in such places."""
 
 
 class Said:
@@ -25,8 +29,8 @@ class Said:
             number = int(text)
         except ValueError:
             number = low - 1
-        if not low <= number <= 2**31 - 1:
-            self._problems.append(f"{keys[0]}: {text!r} is not a whole number of at least {low}")
+        if not low <= number <= INT_MAX:
+            self._problems.append(f"{keys[0]}: {text!r} is not a whole number from {low} to {INT_MAX}")
             return None
         return number
 
