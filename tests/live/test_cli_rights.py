@@ -190,3 +190,22 @@ async def test_versions_are_those_of_usher_the_server_and_the_leader(live: Live)
     assert " leads (epoch " in text
     await live.stop()
     assert "nobody leads" in await shown(live, "version")
+
+
+async def test_the_leader_is_the_holder_of_the_lease_that_the_settings_name(live: Live) -> None:
+    elsewhere = f"turn-{live.namespace[-40:]}"
+    await live.admin("create", "namespace", elsewhere)
+    text = f"systemNamespace: {elsewhere}\nelection:\n  leaseName: turn\n  namespace: {live.namespace}\n"
+    await live.admin("create", "configmap", "usher-settings", "-n", elsewhere, f"--from-literal=settings.yaml={text}")
+    here = environment(live, USHER_NAMESPACE=elsewhere)
+    try:
+        await live.start(
+            f"systemNamespace={elsewhere}", "election.leaseName=turn", f"election.namespace={live.namespace}"
+        )
+        process = await started(live, "version", env=here)
+        out, err = await process.communicate()
+    finally:
+        await live.stop()
+        await live.admin("delete", "namespace", elsewhere, "--wait=false")
+    assert (process.returncode, err) == (0, b"")
+    assert " leads (epoch " in out.decode()

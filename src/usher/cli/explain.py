@@ -19,19 +19,14 @@ from usher.cli.connecting import Connection, Session, connected, guarded, run
 from usher.cli.kinds import JOBS, QUEUE_JOBS, UNITS, one_named
 from usher.cli.main import INTERRUPTED
 from usher.cli.printing import as_text, emit, note, plain
-from usher.cli.system import system_namespace
+from usher.cli.system import INSTALLED, installed_settings, system_namespace
 from usher.cli.units import find_unit, queues_beside
-from usher.kube.errors import Forbidden, NotFound
-from usher.kube.resource import untyped
+from usher.kube.errors import Forbidden
 
 if TYPE_CHECKING:
     from usher.core.explain import Explanation
     from usher.settings.tree import Settings
 
-CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
-INSTALLED: Final = "usher-settings"
-INSTALLED_FILE: Final = "settings.yaml"
-"""Where `usher install` and the chart put the manager's settings."""
 STARTS: Final = ("Dequeued", "Reserved")
 COMPUTED: Final = "engine"
 STORED: Final = "status"
@@ -94,19 +89,11 @@ def _settings(connection: Connection, config: Path | None, overrides: tuple[str,
     try:
         if config is not None:
             return load_file(config, overrides)
-        text = run(connection, _installed)
+        text = run(connection, installed_settings)
         said = overrides if text else (f"systemNamespace={system_namespace()}", *overrides)
         return load_text(text, f"{system_namespace()}/{INSTALLED}", said)
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
-
-
-async def _installed(session: Session) -> str:
-    try:
-        found = await session.client.get(CONFIG_MAPS, INSTALLED, system_namespace())
-    except (NotFound, Forbidden):
-        return ""
-    return str((found.get("data") or {}).get(INSTALLED_FILE) or "")
 
 
 def _computed(connection: Connection, name: str, settings: Settings) -> tuple[Explanation | None, str]:

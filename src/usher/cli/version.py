@@ -11,7 +11,7 @@ import click
 from usher import __version__
 from usher.cli.connecting import Connection, Session, connected, run
 from usher.cli.printing import age, as_text, emit
-from usher.cli.system import system_namespace
+from usher.cli.system import INSTALLED, installed_settings, system_namespace
 from usher.cli.units import at
 from usher.kube.errors import Forbidden, KubeError, NotFound
 from usher.kube.resource import untyped
@@ -19,6 +19,7 @@ from usher.kube.resource import untyped
 LEASES: Final = untyped("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", namespaced=True)
 LEASE: Final = "usher-manager"
+"""Unless the settings name another."""
 DEPLOYMENT: Final = "usher"
 VERSION_LABEL: Final = "app.kubernetes.io/version"
 
@@ -53,7 +54,7 @@ async def _manager(session: Session) -> dict[str, Any]:
     """Who leads, by the lease, and which version is installed, by the deployment; as far as we may look."""
     found: dict[str, Any] = {}
     try:
-        lease = await session.client.get(LEASES, LEASE, system_namespace())
+        lease = await session.client.get(LEASES, *await _lease(session))
         holder = at(lease, "spec.holderIdentity") or ""
         renewed, limit_s = at(lease, "spec.renewTime"), at(lease, "spec.leaseDurationSeconds") or 0
         found |= {"leader": holder, "epoch": at(lease, "spec.leaseTransitions") or 0}
@@ -68,6 +69,20 @@ async def _manager(session: Session) -> dict[str, Any]:
     except KubeError:
         pass  # it may run outside the cluster
     return found
+
+
+async def _lease(session: Session) -> tuple[str, str]:
+    """The name and the namespace of the lease."""
+    text = await installed_settings(session)
+    if "election" not in text:
+        return LEASE, system_namespace()
+    from usher.settings.loader import SettingsError, load_text  # takes longer to import than all the rest
+
+    try:
+        settings = load_text(text, INSTALLED)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    return settings.election.lease_name, settings.lease_namespace
 
 
 def _age_s(then: str | None) -> float:
