@@ -8,7 +8,7 @@ holds one `Codec` for its type; the client decodes through it.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -138,17 +138,27 @@ def version_of(object_: Any) -> str:
 
 
 class Codec(Generic[T]):
-    """Decoders for one type, made once."""
+    """Decoders for one type, each made once, when it is needed: that takes longer than to decode a small list."""
 
     def __init__(self, type_: Any) -> None:
-        self.object = msgspec.json.Decoder(type_)
-        self._list: msgspec.json.Decoder[_List[T]] = msgspec.json.Decoder(_List[type_])
-        self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(_Event[type_])
+        self._type = type_
+
+    @cached_property
+    def object(self) -> "msgspec.json.Decoder[T]":
+        return msgspec.json.Decoder(self._type)
+
+    @cached_property
+    def _list(self) -> "msgspec.json.Decoder[_List[T]]":
+        return msgspec.json.Decoder(_List[self._type])  # type: ignore[name-defined]
+
+    @cached_property
+    def _event(self) -> "msgspec.json.Decoder[_Event[T]]":
+        return msgspec.json.Decoder(_Event[self._type])  # type: ignore[name-defined]
 
     def one(self, body: bytes) -> T:
         """An object."""
         try:
-            return self.object.decode(body)  # type: ignore[no-any-return]
+            return self.object.decode(body)
         except msgspec.DecodeError as error:
             raise Undecodable(f"{_name_of(body)}: {error}") from error
 
