@@ -3,7 +3,10 @@
 Usher and what it depends on are installed into a virtual environment of their own, compiled, as pip would leave them.
 Each round runs every command once, and Python itself twice: doing nothing, and importing what any client of an HTTPS
 server must. So a busy machine slows all of them alike, and the ratio says more than the time. What counts is processor
-time (user and system), which waiting for others does not lengthen. Run by `make bench`.
+time (user and system), which waiting for others does not lengthen.
+
+Start-up is a part of that: until the command opens its first connection to the server, which a listener of ours sees.
+Run by `make bench`.
 """
 
 import argparse
@@ -15,11 +18,13 @@ import os
 import re
 import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +123,31 @@ def took(command: list[str], env: dict[str, str]) -> tuple[float, float]:
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000, clock * 1000
 
 
-def measured(python: Path, kubeconfig: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
+def until_it_asks(command: list[str], env: dict[str, str], server: socket.socket) -> float | None:
+    """Milliseconds of processor time until a command connects to the server; None: it ends without."""
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            try:
+                connection, _ = server.accept()
+            except TimeoutError:
+                continue
+            nanoseconds = int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])
+            process.kill()
+            connection.close()
+            return nanoseconds / 1e6
+    return None
+
+
+@dataclass
+class Times:
+    """Of one command, in every round."""
+
+    cpu: list[float] = field(default_factory=list)
+    clock: list[float] = field(default_factory=list)
+    start: list[float] = field(default_factory=list)
+
+
+def measured(python: Path, kubeconfig: Path, rounds: int) -> dict[str, Times]:
     """Every command in turn, so many times."""
     env = {**os.environ, "KUBECONFIG": str(kubeconfig), "COLUMNS": "120"}
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED"):
@@ -130,22 +159,33 @@ def measured(python: Path, kubeconfig: Path, rounds: int) -> dict[str, list[tupl
     }
     for line in lines.values():
         took(line, env)  # files are read from the disk once
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in lines}
-    for _ in range(rounds):
-        for name, line in lines.items():
-            times[name].append(took(line, env))
+    times = {name: Times() for name in lines}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(1.0)
+        elsewhere = python.parents[2] / "kubeconfig"
+        address = f"https://127.0.0.1:{server.getsockname()[1]}"
+        elsewhere.write_text(re.sub(r"https://[^\s\"]+", address, kubeconfig.read_text()))
+        for _ in range(rounds):
+            for name, line in lines.items():
+                cpu, clock = took(line, env)
+                times[name].cpu.append(cpu)
+                times[name].clock.append(clock)
+                start = until_it_asks(line, {**env, "KUBECONFIG": str(elsewhere)}, server)
+                times[name].start.extend([] if start is None else [start])
     return times
 
 
-def figures(times: dict[str, list[tuple[float, float]]]) -> dict[str, dict[str, float]]:
+def figures(times: dict[str, Times]) -> dict[str, dict[str, float]]:
     """Best and median of each, and how many times a bare Python that is."""
-    best = {name: min(cpu for cpu, _ in each) for name, each in times.items()}
+    best = {name: min(each.cpu) for name, each in times.items()}
     return {
         name: {
+            "start-up ms, best": round(min(each.start, default=0)),
+            "start-up ms, median": round(statistics.median(each.start or [0])),
             "cpu ms, best": round(best[name]),
-            "cpu ms, median": round(statistics.median(cpu for cpu, _ in each)),
-            "clock ms, best": round(min(clock for _, clock in each)),
-            "clock ms, median": round(statistics.median(clock for _, clock in each)),
+            "cpu ms, median": round(statistics.median(each.cpu)),
+            "clock ms, best": round(min(each.clock)),
+            "clock ms, median": round(statistics.median(each.clock)),
             "times bare python": round(best[name] / best[BARE], 1),
             "times python with https": round(best[name] / best[HTTPS], 1),
         }
@@ -176,12 +216,14 @@ def main() -> None:
     options = parser.parse_args()
     origin = provenance()
     rows = asyncio.run(against_a_server(options.rounds))
-    print(f"{'':42}{'cpu ms':>8}{'median':>8}{'clock':>8}{'median':>8}{'× bare':>8}{'× https':>8}")
+    heads = ("start ms", "median", "cpu ms", "median", "clock", "median", "× bare", "× https")
+    print(f"{'':42}" + "".join(f"{head:>9}" for head in heads))
     for name, row in rows.items():
-        print(f"{name:42}" + "".join(f"{value:>8}" for value in row.values()))
+        print(f"{name:42}" + "".join(f"{value:>9}" for value in row.values()))
     if not options.no_record:
         result = {
-            "what": "processor time and clock time of whole commands, beside those of Python itself",
+            "what": "processor time and clock time of whole commands, and processor time until they first connect to "
+            "the server (start-up; 0: they do not), beside those of Python itself",
             "how": f"{options.rounds} rounds of all commands in turn, in a virtual environment with byte code, against "
             "a local control plane without a manager; user and system time of the process, the API server's not",
             "provenance": origin,
