@@ -11,8 +11,9 @@ import pytest
 import yaml
 from test_values import WRONG
 
-from usher.install import Values, objects
 from usher.install.chart import FOLDER, written
+from usher.install.values import Values
+from usher.install.whole import objects
 
 ROOT = Path(__file__).parents[2]
 POLICIES = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from usher.install import Values, objects
+from usher.install.values import Values
+from usher.install.whole import objects
 
 ROOT = Path(__file__).parents[2]
 

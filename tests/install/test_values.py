@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from usher.install import Values, ValuesError, objects, read_values
-from usher.install.values import defaults, problems, schema
+from usher.install.values import Values, ValuesError, defaults, problems, read_values, schema
+from usher.install.whole import objects
 from usher.settings.loader import shown
 from usher.settings.tree import Settings
 

@@ -24,8 +24,8 @@ from living import KINDS, QUICK, Live, account
 
 from usher.app.doors import CONFIGURATIONS
 from usher.app.process import ManagerProcess
-from usher.install import Values
 from usher.install.rights import rights
+from usher.install.values import Values
 from usher.kube import kubeconfig
 from usher.kube.client import Client
 from usher.kube.config import Impersonation

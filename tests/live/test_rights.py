@@ -11,8 +11,8 @@ from living import QUICK, Live, account
 
 from usher.app.process import ManagerProcess
 from usher.devcluster.kubectl import KubectlError
-from usher.install import Values
 from usher.install.rights import rights
+from usher.install.values import Values
 from usher.settings.loader import load_text
 
 RIGHTS = [part.object for part in rights(Values())]

@@ -19,8 +19,9 @@ from usher.cli.connecting import Connection, Session, connected, guarded, run
 from usher.cli.kinds import JOBS, QUEUE_JOBS, UNITS, one_named
 from usher.cli.main import INTERRUPTED
 from usher.cli.printing import as_text, emit, note, plain
-from usher.cli.system import INSTALLED, installed_settings, system_namespace
+from usher.cli.system import installed_settings, system_namespace
 from usher.cli.units import find_unit, queues_beside
+from usher.install.settled import SETTINGS
 from usher.kube.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _settings(connection: Connection, config: Path | None, overrides: tuple[str,
             return load_file(config, overrides)
         text = run(connection, installed_settings)
         said = overrides if text else (f"systemNamespace={system_namespace()}", *overrides)
-        return load_text(text, f"{system_namespace()}/{INSTALLED}", said)
+        return load_text(text, f"{system_namespace()}/{SETTINGS}", said)
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
 

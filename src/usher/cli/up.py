@@ -105,9 +105,9 @@ async def _hold(plan: Plan, ready: Ready, running: list[asyncio.subprocess.Proce
 async def _start_manager(cluster: Cluster) -> asyncio.subprocess.Process:
     """Usher as it is installed anywhere, with a manager that is no pod (no container runs here) but has the rights of
     one, and leads."""
-    from usher.install import Values
     from usher.install.doors import doors
     from usher.install.rights import rights
+    from usher.install.values import Values
     from usher.install.whole import kinds, namespace
 
     values = Values({"config": {"admission": OUTSIDE}})

@@ -11,8 +11,9 @@ import click
 from usher import __version__
 from usher.cli.connecting import Connection, Session, connected, run
 from usher.cli.printing import age, as_text, emit
-from usher.cli.system import INSTALLED, installed_settings, system_namespace
+from usher.cli.system import installed_settings, system_namespace
 from usher.cli.units import at
+from usher.install.settled import SETTINGS
 from usher.kube.errors import Forbidden, KubeError, NotFound
 from usher.kube.resource import untyped
 
@@ -53,8 +54,9 @@ async def _asked(session: Session) -> dict[str, Any]:
 async def _manager(session: Session) -> dict[str, Any]:
     """Who leads, by the lease, and which version is installed, by the deployment; as far as we may look."""
     found: dict[str, Any] = {}
+    name, namespace = await _lease(session)
     try:
-        lease = await session.client.get(LEASES, *await _lease(session))
+        lease = await session.client.get(LEASES, name, namespace)
         holder = at(lease, "spec.holderIdentity") or ""
         renewed, limit_s = at(lease, "spec.renewTime"), at(lease, "spec.leaseDurationSeconds") or 0
         found |= {"leader": holder, "epoch": at(lease, "spec.leaseTransitions") or 0}
@@ -62,7 +64,7 @@ async def _manager(session: Session) -> dict[str, Any]:
     except NotFound:
         found["problem"] = "none has ever led here"
     except Forbidden:
-        found["problem"] = f"you may not read leases in {system_namespace()}"
+        found["problem"] = f"you may not read leases in {namespace}"
     try:
         deployment = await session.client.get(DEPLOYMENTS, DEPLOYMENT, system_namespace())
         found["version"] = (at(deployment, "metadata.labels") or {}).get(VERSION_LABEL, "")
@@ -79,7 +81,7 @@ async def _lease(session: Session) -> tuple[str, str]:
     from usher.settings.loader import SettingsError, load_text  # takes longer to import than all the rest
 
     try:
-        settings = load_text(text, INSTALLED)
+        settings = load_text(text, SETTINGS)
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
     return settings.election.lease_name, settings.lease_namespace

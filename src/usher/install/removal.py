@@ -17,9 +17,9 @@ from typing import Any, Final
 from usher.install.applying import MANAGED_BY, InstallError, Say, installed
 from usher.install.census import PODS, UNITS, Held, as_job, take_census
 from usher.install.part import KEEP, NAME, PART_OF
-from usher.install.resources import BY_KIND, CRDS, DEPLOYMENTS, DOORS
+from usher.install.resources import CRDS, DEPLOYMENTS, DOORS
+from usher.install.settled import SETTINGS, installed_text
 from usher.install.whole import ANCHOR
-from usher.install.workload import SETTINGS, SETTINGS_FILE
 from usher.jobkinds.additions import Additions
 from usher.kube.client import Client, PatchKind, Propagation
 from usher.kube.errors import Conflict, Forbidden, NotFound
@@ -62,11 +62,12 @@ async def check_removable(client: Client, namespace: str) -> None:
 
 async def installed_settings(client: Client, namespace: str) -> Settings:
     """The settings of the Usher that is installed; the usual ones, where they cannot be read."""
+    usual = (f"systemNamespace={namespace}",)
+    text = await installed_text(client, namespace)
     try:
-        found = await client.get(BY_KIND["ConfigMap"], SETTINGS, namespace)
-        return load_text(found["data"][SETTINGS_FILE], SETTINGS)
-    except (NotFound, KeyError, SettingsError):
-        return load_text("", SETTINGS, (f"systemNamespace={namespace}",))
+        return load_text(text, SETTINGS, () if text else usual)
+    except SettingsError:
+        return load_text("", SETTINGS, usual)
 
 
 async def queue_keys(client: Client, namespace: str) -> tuple[str, ...]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from usher.install.part import NAME, Part, enabled, meta
+from usher.install.settled import SETTINGS, SETTINGS_FILE
 from usher.install.values import Values
 from usher.webhooks.configurations import PORT
 
-SETTINGS: Final = "usher-settings"
-SETTINGS_FILE: Final = "settings.yaml"
 METRICS: Final = "usher-metrics"
 SELECTOR: Final = {"app.kubernetes.io/name": NAME}
 USER: Final = 65532
