@@ -219,6 +219,8 @@ class Informer(Generic[T]):
         )
         async with watch:
             await watch.connected()
+            if hurry:  # a read moves the server's cache on: of a version that it had before, it sends no bookmark
+                await self._client.list(self.resource, self._where["namespace"], limit=1)
             self.problem = None
             return await self._read(watch, may_interrupt=not hurry)
 
