@@ -40,7 +40,7 @@ test: $(STAMP) ## every test, those on the real control plane included (but see 
 crashes: parts ## a manager stopped before and after each of its writes, and another that goes on (minutes)
 	@$(PYTEST) -m crash
 
-flow: parts ## 500 jobs at a time through managers that are killed, frozen and cut off (minutes)
+flow: parts ## what takes long: 500 jobs through managers that are killed, frozen and cut off; 20,000 objects; koord-scheduler (minutes)
 	@$(BIN)/pytest -m flow
 
 compiled: $(STAMP) ## build the engine as machine code, as the image has it, and run its tests on that (minutes)

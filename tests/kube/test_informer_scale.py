@@ -1,4 +1,4 @@
-"""20,000 objects, listed both ways and followed: memory stays near what is kept."""
+"""20,000 objects, listed both ways and followed: memory stays near what is kept. Part of `make flow`."""
 
 import gc
 import tracemalloc
@@ -16,6 +16,8 @@ from usher.kube import Client
 from usher.kube.informer import Informer
 from usher.testing import eventually
 from usher.testing.proxy import Proxy
+
+pytestmark = pytest.mark.flow
 
 COUNT = 20_000
 PAYLOAD = {f"key{number}": "x" * 100 for number in range(8)}  # about 1.5 KB on the wire

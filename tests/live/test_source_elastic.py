@@ -33,6 +33,7 @@ async def elastic(live: Live) -> AsyncIterator[Live]:
     await remove_crds(live)
 
 
+@pytest.mark.flow  # twenty trees, one after another
 async def test_the_shares_are_what_koordinator_computes(elastic: Live) -> None:
     live = elastic
     await live.start("plugins.share=koordinator", "capacityLossGrace=0s")
