@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import datetime as dt
 import io
 import json
@@ -33,6 +34,7 @@ LIVES = Lifetimes(90 * DAY, 3650 * DAY, 30 * DAY)
 NOW = dt.datetime.now(dt.UTC)
 HOSTS = ("localhost", "127.0.0.1")
 RULES = Rules(TERMS, World())
+PATIENCE_S = 10.0
 
 
 def bundle(previous: Bundle | None = None, what: Due = Due.AUTHORITY) -> Bundle:
@@ -58,12 +60,12 @@ class Asking:
     """A client of the server that trusts one bundle."""
 
     def __init__(self, server: ReviewServer, session: aiohttp.ClientSession, trust: ssl.SSLContext) -> None:
-        self._server, self._session, self._trust = server, session, trust
+        self._server, self._session, self.trust = server, session, trust
 
     async def post(self, path: str, body: bytes, kind: str = "application/json") -> tuple[int, bytes]:
         url = f"https://127.0.0.1:{self._server.port}{path}"
         async with self._session.post(
-            url, data=io.BytesIO(body), headers={"Content-Type": kind}, ssl=self._trust
+            url, data=io.BytesIO(body), headers={"Content-Type": kind}, ssl=self.trust
         ) as response:
             return response.status, await response.read()
 
@@ -110,6 +112,50 @@ async def test_the_path_says_whether_the_namespace_is_managed() -> None:
     async with serving() as (asking, _, _):
         assert (await asking.ask("/validate", pod))["response"]["allowed"] is True
         assert (await asking.ask("/validate/managed", pod))["response"]["allowed"] is False
+
+
+class Handshake:
+    """A TLS client by hand, whose last words in the handshake are sent when the test says so."""
+
+    def __init__(self, trust: ssl.SSLContext) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = trust.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+
+    async def begin(self, port: int) -> None:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", port)
+        while not self._done():
+            self._writer.write(self._outgoing.read())
+            self._incoming.write(await self._reader.read(2**16))
+
+    def _done(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    async def end(self) -> None:
+        """Send the rest, and wait until the server hangs up."""
+        self._writer.write(self._outgoing.read())
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(PATIENCE_S):
+                await self._reader.read()
+
+    async def close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+
+async def test_a_handshake_that_ends_after_the_server_has_stopped_leaves_no_connection() -> None:
+    async with serving() as (asking, _, server):
+        handshake = Handshake(asking.trust)
+        await handshake.begin(server.port)
+        try:
+            await server.stop()
+            await handshake.end()
+        finally:
+            await handshake.close()
 
 
 async def test_an_old_review_is_answered_in_its_own_version() -> None:

@@ -6,6 +6,7 @@ of health and metrics and that of admission reviews (`usher.webhooks.server`) ar
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -19,6 +20,24 @@ STOP_SECONDS: Final = 3.0
 
 class CannotListenError(OSError):
     """The address cannot be listened on; the message says which and why."""
+
+
+def refuse_connections(server: web.Server) -> None:
+    """Hang up on whoever comes from now on.
+
+    To close the address is not enough: a TLS handshake that is under way ends later, aiohttp has forgotten about its
+    connection by then, and would answer on it for as long as the process lives.
+    """
+    server.connection_made = _hang_up  # type: ignore[method-assign]
+
+
+def take_connections(server: web.Server) -> None:
+    """Do so no more."""
+    vars(server).pop("connection_made", None)
+
+
+def _hang_up(handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+    asyncio.get_running_loop().call_soon(transport.abort)  # when aiohttp has begun with it: it cannot end before
 
 
 class Listener(ABC):
@@ -63,6 +82,8 @@ class Listener(ABC):
         """Stop listening, let requests end, close what is left."""
         runner, self._runner = self._runner, None
         if runner is not None:
+            assert runner.server is not None
+            refuse_connections(runner.server)
             await runner.cleanup()
 
     async def __aenter__(self) -> Self:

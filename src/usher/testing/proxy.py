@@ -30,6 +30,7 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, D
 
 from usher.devcluster.clusters import Cluster
 from usher.devcluster.pki import Identity
+from usher.server.listening import refuse_connections, take_connections
 
 LOOPBACK = "127.0.0.1"
 BODY_BYTES_MAX = 64 * 2**20
@@ -228,7 +229,7 @@ class Proxy:
 
     def cut(self) -> int:
         """Cut every connection now; how many there were. New ones are taken."""
-        handlers = list(self._runner.server.connections) if self._runner.server else []
+        handlers = self._listener.connections
         for handler in handlers:
             if handler.transport is not None:
                 handler.transport.abort()
@@ -236,12 +237,14 @@ class Proxy:
 
     async def down(self) -> None:
         """Refuse connections, as when the server is not there."""
+        refuse_connections(self._listener)
         for site in list(self._runner.sites):
             await site.stop()
         self.cut()
 
     async def up(self) -> None:
         """Take connections again, on the same port."""
+        take_connections(self._listener)
         site = web.TCPSite(self._runner, LOOPBACK, self._port, ssl_context=self._tls)
         await site.start()
 
@@ -274,6 +277,8 @@ class Proxy:
             application, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=0.1
         )
         await self._runner.setup()
+        assert self._runner.server is not None
+        self._listener = self._runner.server
         site = web.TCPSite(self._runner, LOOPBACK, 0, ssl_context=self._tls)
         await site.start()
         self._port = self._runner.addresses[0][1]
@@ -288,6 +293,7 @@ class Proxy:
         self.speak()
         for task in self._late:
             task.cancel()
+        refuse_connections(self._listener)
         self.cut()
         await self._runner.cleanup()
         await self._exits.aclose()
