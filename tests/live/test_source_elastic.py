@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from acts import condition, until_unit
+from commands import shown
 from living import Live
 from sourcing import (
     SYSTEM,
@@ -79,6 +80,7 @@ async def test_each_quota_has_a_queue_and_jobs_find_both_by_label_or_by_namespac
     await live.job("more", queue="", labels={NAME: "blue"}, cpu="1")
     more = await live.until("more", "Enqueued")
     assert "quota org" in condition(more, "QuotaReserved")["message"]
+    assert "quota org has 4, 4 in use" in await shown(live, "explain", "more"), "what a command reads once, too"
     never = {NAME: "red", "quota.scheduling.koordinator.sh/preemptible": "false"}
     await live.job("guaranteed", queue="", labels=never, cpu="1")
     stopped = await until_unit(live, "guaranteed", "waits", lambda each: each["status"].get("phase") == "Enqueued")

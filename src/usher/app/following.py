@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from usher.app.sources import Sources
 from usher.kube.client import Client
@@ -22,8 +23,7 @@ CATCH_UP_S: Final = 10.0
 """How long a kind that may go away at any time is waited for."""
 
 
-@dataclass
-class Watched:
+class Watched(Struct):
     """One kind that is followed, and what is done with what it brings."""
 
     informer: Informer[Any]
@@ -56,13 +56,12 @@ class Following:
         if self.sources is not None:
             await self.sources.settled()
 
-    async def listed_once(self, stack: contextlib.AsyncExitStack) -> None:
+    async def listed_once(self) -> None:
         """Take in everything that is there now, and follow none of it; raises what keeps us from reading it."""
         for watched in self.watched:
             await watched.informer.list_once()
         if self.sources is not None:
-            await stack.enter_async_context(self.sources)
-            await self.sources.settled()
+            await self.sources.list_once()
 
     def unsynced(self) -> list[str]:
         """The kinds that were not listed yet."""

@@ -7,7 +7,6 @@ same reading, the same engine, and nothing is written. `usher.app.process` leads
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -225,10 +224,9 @@ class Looking:
 
         Raises what keeps us from reading, as Forbidden; a manager would go on trying.
         """
-        async with contextlib.AsyncExitStack() as stack:
-            client = await stack.enter_async_context(self.client())
+        async with self.client() as client:
             self._follow(client)
-            await self._following.listed_once(stack)
+            await self._following.listed_once()
             manager, around = self._new_term(cast(Cluster, Silent()), epoch=0)
             try:
                 self._tell_everything(manager, around)

@@ -5,20 +5,17 @@ its objects as any other kind's. When it goes, its objects are gone. A kind that
 complained about.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from msgspec import field as api_field
+from msgspec import Struct, field
 
 from usher.api.meta import ObjectMeta
 from usher.api.shapes import Api
 from usher.kube.client import Client
-from usher.kube.errors import Forbidden, KubeError
+from usher.kube.errors import Forbidden, KubeError, NotFound
 from usher.kube.informer import Informer
 from usher.kube.resource import Resource
 from usher.kube.store import Deleted, Delta
@@ -45,8 +42,8 @@ class CrdObject(Api, frozen=True, kw_only=True):
     """A CustomResourceDefinition: which versions it serves, and whether it does."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: CrdSpec = api_field(default_factory=CrdSpec)
-    status: CrdStatus = api_field(default_factory=CrdStatus)
+    spec: CrdSpec = field(default_factory=CrdSpec)
+    status: CrdStatus = field(default_factory=CrdStatus)
 
     def serves(self, version: str) -> bool:
         ready = any(each.type == "Established" and each.status == "True" for each in self.status.conditions)
@@ -77,8 +74,7 @@ Hear = Callable[[Callable[[Any, bool], None], Sequence[Delta[Any]]], None]
 Complain = Callable[[str, KubeError], None]
 
 
-@dataclass(slots=True)
-class Source:
+class Source(Struct):
     """One kind, and its informer while it is on."""
 
     resource: Resource[Any]
@@ -98,7 +94,7 @@ class Sources:
         self._sources = [Source(each) for each in OPTIONAL if each.plural in plurals]
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> Sources:
+    async def __aenter__(self) -> Self:
         self._tasks = [asyncio.ensure_future(self._keep(each)) for each in self._sources]
         return self
 
@@ -106,6 +102,20 @@ class Sources:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def list_once(self) -> None:
+        """Take in what is there now, and follow none of it."""
+        for source in self._sources:
+            try:
+                found = await self._client.list(CRDS, field_selector=_name_of(source.resource))
+                if any(each.serves(source.resource.version) for each in found.items):
+                    informer: Informer[Any] = Informer(self._client, source.resource)
+                    await informer.list_once()
+                    source.informer = informer
+            except NotFound:
+                continue  # its CRD has gone meanwhile
+            except Forbidden as error:
+                self._cannot(source, error)
 
     async def settled(self) -> None:
         """Wait until it is known what is there."""
@@ -133,12 +143,11 @@ class Sources:
 
     async def _follow_crd(self, source: Source) -> None:
         resource = source.resource
-        name = f"{resource.plural}.{resource.group}"
         changed = asyncio.Event()
         crd: Informer[CrdObject] = Informer(
             self._client,
             CRDS,
-            field_selector=f"metadata.name={name}",
+            field_selector=_name_of(resource),
             on_problem=lambda error: self._cannot(source, error),
         )
         crd.listen(lambda _: changed.set())
@@ -182,3 +191,8 @@ class Sources:
         self._complain(source.resource.plural, error)
         if isinstance(error, Forbidden):
             source.settled.set()
+
+
+def _name_of(resource: Resource[Any]) -> str:
+    """A selector of its CRD."""
+    return f"metadata.name={resource.plural}.{resource.group}"
