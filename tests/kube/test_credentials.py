@@ -7,11 +7,11 @@ import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from usher.devcluster import Kubectl
 from usher.devcluster.clusters import Cluster
@@ -313,11 +313,11 @@ async def test_a_certificate_or_key_that_is_none_is_named(writer: Writer) -> Non
     junk = Pem(data=b"junk", field="the-field")
 
     with pytest.raises(ConfigError, match="the-field: not a PEM certificate"):
-        await user_of(replace(config, certificate_authority=junk))
+        await user_of(structs.replace(config, certificate_authority=junk))
     with pytest.raises(
         ConfigError, match=r"client-certificate and the-field: not a PEM certificate and its unencrypted key"
     ):
-        await user_of(replace(config, user=replace(config.user, key=junk)))
+        await user_of(structs.replace(config, user=structs.replace(config.user, key=junk)))
 
 
 async def test_a_proxy_is_used_when_it_is_said(writer: Writer) -> None:

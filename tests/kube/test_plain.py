@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from usher.devcluster.clusters import Cluster
 from usher.kube import Client, kubeconfig, untyped
@@ -272,7 +272,7 @@ async def test_what_the_real_server_says_besides_is_heard(control_plane: Cluster
 
 
 async def test_a_server_whose_certificate_is_anothers_is_not_talked_to(control_plane: Cluster) -> None:
-    config = replace(kubeconfig.load(control_plane.kubeconfig), certificate_authority=None)
+    config = structs.replace(kubeconfig.load(control_plane.kubeconfig), certificate_authority=None)
     async with Client(config, user_agent="t", field_manager="t", transport=for_commands(config)) as client:
         with pytest.raises(ConnectionLost, match="its certificate cannot be trusted") as caught:
             await client.list(MAPS, "kube-system")

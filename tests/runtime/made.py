@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -58,7 +57,7 @@ def unit(facts: JobFacts, stored: Stored | None = None, **more: Any) -> UnitFact
     metadata = {**said.body["metadata"], "uid": "unit-uid", "resourceVersion": "7", "generation": 1}
     body = {**said.body, "metadata": metadata, "spec": {**said.body["spec"], **more}}
     found = read_unit(msgspec.json.decode(msgspec.json.encode(body), type=QueueUnit))
-    return found if stored is None else replace(found, stored=stored)
+    return found if stored is None else msgspec.structs.replace(found, stored=stored)
 
 
 def held(phase: Phase, count: int = 4, **more: Any) -> Stored:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -155,7 +154,7 @@ async def test_jobs_without_a_queue_are_none_of_its_business() -> None:
 @pytest.mark.parametrize("adopt", [True, False])
 async def test_jobs_that_are_to_be_left_alone_take_no_room(adopt: bool) -> None:
     world = World()
-    world.auditor.settings = replace(world.auditor.settings, adopt=adopt)
+    world.auditor.settings = msgspec.structs.replace(world.auditor.settings, adopt=adopt)
     world.take("old", cpu="2", suspend=False, status=STARTED)
     world.auditor.begin()
 

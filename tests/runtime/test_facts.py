@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -54,7 +53,7 @@ def test_what_usher_itself_put_on_a_job_changes_nothing() -> None:
 
 
 def test_the_priority_is_the_first_that_somebody_says() -> None:
-    reading = replace(READING, classes={"high": 100}, default_class=("base", 5))
+    reading = msgspec.structs.replace(READING, classes={"high": 100}, default_class=("base", 5))
     container = {"name": "main"}
     high = {"spec": {"containers": [container], "priorityClassName": "high"}}
     number = {"spec": {"containers": [container], "priorityClassName": "high", "priority": 7}}
@@ -87,7 +86,7 @@ def test_a_job_of_a_job_that_is_queued_is_not_queued_again() -> None:
     assert draft(KIND, facts.decoded(), found, READING) is None
     assert takes_part(facts.found, READING)
     assert not takes_part(job(queue="").found, READING)
-    assert takes_part(job(queue="").found, replace(READING, managed=frozenset({"ns"})))
+    assert takes_part(job(queue="").found, msgspec.structs.replace(READING, managed=frozenset({"ns"})))
     assert takes_part(job(queue="", annotations={QUEUE: "x"}).found, READING)
 
 
@@ -192,7 +191,9 @@ def test_what_a_job_says_is_read_again_when_it_may_have_changed(what: str) -> No
 
     assert again == read_job(KIND, other, READING)
     assert again.digest is not first.digest
-    assert read_job(KIND, status_of(first), replace(READING), first).digest is not first.digest, "read otherwise"
+    assert read_job(KIND, status_of(first), msgspec.structs.replace(READING), first).digest is not first.digest, (
+        "read otherwise"
+    )
 
 
 def test_a_unit_that_comes_twice_is_read_once() -> None:

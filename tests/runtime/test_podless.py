@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -49,7 +48,9 @@ def unit_of(facts: JobFacts, stored: Stored | None = None, reclaim: int | None =
     state = None if reclaim is None else ReclaimState(replicas=reclaim)
     holds = with_condition((), "QuotaReserved", bool(stored.grants), "Blocked", "No room.", now_ms=NOW_MS)
     admissions = tuple(Admission(name=each.pod_set, replicas=each.count, reclaim_state=state) for each in stored.grants)
-    return replace(found, stored=stored, status=QueueUnitStatus(admissions=admissions, conditions=holds))
+    return msgspec.structs.replace(
+        found, stored=stored, status=QueueUnitStatus(admissions=admissions, conditions=holds)
+    )
 
 
 def entry(facts: JobFacts, unit: UnitFacts, notice_ms: int = NOTICE_MS, drawn: dict[str, int] | None = None) -> Entry:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from made import held, job, pod, unit
+from msgspec import structs
 
 from usher.api.conditions import find
 from usher.api.queueunit import QueueUnitStatus
@@ -21,7 +20,7 @@ WAITS = ("Capacity", "There is no room.")
 
 def at(stored: Stored) -> UnitFacts:
     found = unit(job())
-    return replace(found, stored=stored, status=with_stored(QueueUnitStatus(), stored, now_ms=NOW_MS))
+    return structs.replace(found, stored=stored, status=with_stored(QueueUnitStatus(), stored, now_ms=NOW_MS))
 
 
 def after(stored: Stored, *commands: Command) -> QueueUnitStatus:
@@ -63,7 +62,7 @@ def test_what_must_be_given_back_is_shown_until_it_is() -> None:
     assert admission.replicas == 4
     assert admission.reclaim_state is not None
     assert admission.reclaim_state.replicas == 2
-    facts = replace(at(held(Phase.RUNNING)), status=shrinking)
+    facts = structs.replace(at(held(Phase.RUNNING)), status=shrinking)
     gone = status_after(facts, held(Phase.RUNNING, 2), [], WAITS, NOW_MS)
     assert [(each.replicas, each.reclaim_state) for each in gone.admissions] == [(2, None)]
     grown = status_after(facts, held(Phase.RUNNING, 4), [Grow("ns/job", 3, grants(4))], WAITS, NOW_MS)
@@ -72,7 +71,7 @@ def test_what_must_be_given_back_is_shown_until_it_is() -> None:
 
 def test_a_report_counts_pods_that_have_a_node() -> None:
     status = after(Stored(Phase.ENQUEUED), Admit("ns/job", 1, "quota", grants(3)))
-    placed = replace(pod("a"), node="n")
+    placed = structs.replace(pod("a"), node="n")
     (admission,) = with_report(status, [placed, pod("b")]).admissions
     assert (admission.running, admission.resources) == (1, {"cpu": "1"})
     assert with_report(status, []) is status

@@ -1,7 +1,5 @@
 """AdmissionCheck: a third party that must agree after the quota is reserved and before the job starts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from usher.api.meta import Condition, ObjectMeta

@@ -1,7 +1,5 @@
 """DynamicWorkload: one elastic application (Spark, Ray) and its changing set of workers."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What our kinds share with all of Kubernetes: metadata, conditions, selectors, references. Only the fields we read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Pod sets of a unit: what a job asks for, and what an admission check adds to it. The shape is that of Kueue's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

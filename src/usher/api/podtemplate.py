@@ -6,8 +6,6 @@ looks at what is declared in both, and takes an undeclared field that was rename
 rule that the template of an admitted unit cannot change would let a changed request through.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from msgspec import Raw

@@ -1,7 +1,5 @@
 """Queue: an order in which units are tried, and a tenant's face."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """QueueJob: a request for resources without a job; its owner starts the work when they are allocated."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import field

@@ -1,7 +1,5 @@
 """QueueQuota: a node in the tree of quotas."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from msgspec import field

@@ -4,8 +4,6 @@ Everything that the engine must find again after a restart (`usher.core.model.St
 `usher.api.stored` reads it and says which field is which.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from msgspec import field

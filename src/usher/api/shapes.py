@@ -6,10 +6,7 @@ a field is for by the text below it; `usher.api.schema` turns all three into a s
 if and only if it has no default; a default that is neither empty nor zero is the schema's default too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Meta, Struct, field
@@ -36,8 +33,7 @@ NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)
 NAME_WORDS: Final = "this is not the name of an object: lower-case letters, digits, '-' and '.' make one"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule in CEL with what the API server says when it is broken."""
 
     rule: str

@@ -10,10 +10,10 @@ import copy
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
+from msgspec import Struct, field
 
 from usher.api.names import MAX_EXECUTION_TIME, PRIORITY, QUEUE_JOB, QUEUE_KEYS, QUEUE_NAME, QUOTA_KEYS, QUOTA_NAME
 from usher.cli.kinds import Object
@@ -24,8 +24,7 @@ GPU: Final = "nvidia.com/gpu"
 CONTAINER: Final = "main"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where in the line a job goes: what flags say of any job."""
 
     queue: str = ""
@@ -49,8 +48,7 @@ class Place:
         return {**self.annotations, **priority, **limit}
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """What a job made from flags runs."""
 
     image: str

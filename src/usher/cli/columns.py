@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from usher.api.names import ACTIVE
 from usher.cli import units as u
@@ -14,8 +15,7 @@ from usher.cli.printing import NONE, age, quantities, text
 STOPPED: Final = {"Hold": "Held", "HoldAndDrain": "Draining"}
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """What a row may look at besides its own object."""
 
     now_ms: int
@@ -25,8 +25,7 @@ class Beside:
     """How far below the root a quota is shown."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     header: str
     cell: Callable[[Object, Beside], str]
     wide: bool = False

@@ -6,10 +6,10 @@ A completion never fails and never keeps anybody waiting: without an answer in t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec import structs
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -75,6 +75,6 @@ def _names(ctx: click.Context, kind: Any) -> list[str]:
         return sorted({job_name(each) if kind is JOBS else each["metadata"]["name"] for each in found})
 
     try:
-        return run(replace(connection, timeout_s=PATIENCE_S), ask)
+        return run(structs.replace(connection, timeout_s=PATIENCE_S), ask)
     except (click.ClickException, click.exceptions.Exit, OSError):
         return []

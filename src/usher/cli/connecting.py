@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from msgspec import Struct, field, structs
 
 from usher import __version__
 from usher.api.names import GROUP
@@ -42,8 +42,7 @@ T = TypeVar("T")
 Command = Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """What the flags say about the cluster, and as whom to talk to it."""
 
     kubeconfig: Path | None = None
@@ -61,14 +60,13 @@ class Connection:
         found = kubeconfig.load(self.kubeconfig, context=self.context, cluster=self.cluster, user=self.user)
         if self.as_user:
             whom = Impersonation(self.as_user, uid=self.as_uid or "", groups=self.as_groups)
-            found = replace(found, user=replace(found.user, impersonate=whom))
+            found = structs.replace(found, user=structs.replace(found.user, impersonate=whom))
         elif self.as_groups or self.as_uid:
             raise e.ConfigError("--as-group and --as-uid need --as: say whose groups these are")
-        return replace(found, namespace=self.namespace) if self.namespace else found
+        return structs.replace(found, namespace=self.namespace) if self.namespace else found
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(Struct, frozen=True):
     """A client, and the namespace that is meant where none is said."""
 
     client: Client

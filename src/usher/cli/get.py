@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
+from msgspec import Struct
 
 from usher.cli.columns import Beside, Column, as_tree, columns, row
 from usher.cli.completing import complete_kinds_and_names
@@ -18,8 +18,7 @@ from usher.kube.errors import KubeError, NotFound
 from usher.kube.resource import Resource
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(Struct, frozen=True):
     """What is asked for."""
 
     kind: Kind

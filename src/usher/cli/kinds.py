@@ -7,10 +7,10 @@ A job is whatever a unit was made for: jobs are found by their units, so every k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
+from msgspec import Struct
 
 from usher.api.names import GROUP, VERSION
 from usher.kube.resource import Resource, untyped
@@ -18,8 +18,7 @@ from usher.kube.resource import Resource, untyped
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind as commands know it."""
 
     plural: str

@@ -10,11 +10,11 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 import yaml
+from msgspec import structs
 
 from usher.app import logs
 from usher.app.process import ManagerProcess
@@ -80,7 +80,7 @@ def manager(
 def shown(intents: Sequence[Intent], output: str) -> str:
     """What a dry run has found, for people or for programs."""
     if output == "json":
-        return json.dumps([asdict(intent) for intent in intents], indent=2)
+        return json.dumps([structs.asdict(intent) for intent in intents], indent=2)
     lines = [f"{intent.action:8} {intent.job}  {intent.detail}" for intent in intents]
     counts = ", ".join(f"{count} {action}" for action, count in sorted(Counter(i.action for i in intents).items()))
     return "\n".join([*lines, f"{len(intents)} jobs{': ' if counts else ''}{counts}. Nothing was written."])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from usher.cli.building import GPU, Place, Work, from_flags, from_text, names_a_place, queue_named
 from usher.cli.completing import complete_queues
@@ -22,8 +22,7 @@ from usher.webhooks import words
 DRY = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
 
 
-@dataclass(frozen=True)
-class After:
+class After(Struct, frozen=True):
     """What is done once the jobs are created."""
 
     wait: bool

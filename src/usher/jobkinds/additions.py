@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 ADDED_ANNOTATION: Final = "scheduling.x-k8s.io/added"
 """On a pod template: what was added to it when its job was let in."""
@@ -20,8 +21,7 @@ _MAPS: Final = {"labels": "metadata", "annotations": "metadata", "nodeSelector":
 """What is added key by key, and where it is in a template."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodAddition:
+class PodAddition(Struct, frozen=True):
     """What admission checks add to the pods of one set."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -33,8 +33,7 @@ class PodAddition:
         return {"labels": self.labels, "annotations": self.annotations, "nodeSelector": self.node_selector}
 
 
-@dataclass(frozen=True, slots=True)
-class Additions:
+class Additions(Struct, frozen=True):
     """Everything that is added when a job is released."""
 
     annotations: Mapping[str, str]

@@ -8,8 +8,9 @@ A job reaches a kind as a `Job`: its identity, labels, and the decoded `spec` an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from usher.core.amounts import Amounts
 from usher.jobkinds.additions import Additions
@@ -23,8 +24,7 @@ class BadJobError(ValueError):
     """The job says something that cannot be queued; the text names the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A job of any kind, as the API server has it."""
 
     namespace: str
@@ -36,8 +36,7 @@ class Job:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PodSetShape:
+class PodSetShape(Struct, frozen=True):
     """Pods of a job that are alike, as their template describes them."""
 
     name: str
@@ -46,8 +45,7 @@ class PodSetShape:
     min_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a job is, by its own status."""
 
     ready: Counts
@@ -69,8 +67,7 @@ class Progress:
     """Pods that it still has, by its controller's count: active or terminating."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnWords:
+class OwnWords(Struct, frozen=True):
     """What a job's spec itself says of its place; it goes before labels and annotations."""
 
     queue: str = ""
@@ -83,8 +80,7 @@ class OwnWords:
 NO_WORDS: Final = OwnWords()
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """What a job without pods of its own has, in units; and what of it must be given back."""
 
     units: int = 0

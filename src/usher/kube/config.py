@@ -4,22 +4,25 @@
 `Config("http://127.0.0.1:8080")`.
 """
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from usher.kube.errors import ConfigError
 
 
-@dataclass(frozen=True)
-class Pem:
+class Pem(Struct, frozen=True):
     """A certificate or key: the data itself, or the file that has it (which may be replaced while we run).
 
     `field` says where it was configured, for messages.
     """
 
-    data: bytes | None = field(default=None, repr=False)
+    data: bytes | None = None
     path: Path | None = None
     field: str = "certificate"
+
+    def __repr__(self) -> str:
+        return f"Pem({self.field})"
 
     def read(self) -> bytes:
         """What it is now."""
@@ -32,8 +35,7 @@ class Pem:
             raise ConfigError(f"{self.field}: {self.path} cannot be read: {error.strerror}") from error
 
 
-@dataclass(frozen=True)
-class ExecPlugin:
+class ExecPlugin(Struct, frozen=True):
     """A program that gives credentials when asked."""
 
     command: str
@@ -47,8 +49,7 @@ class ExecPlugin:
     source: str = "exec"
 
 
-@dataclass(frozen=True)
-class ClusterInfo:
+class ClusterInfo(Struct, frozen=True):
     """What an exec plug-in that asks for it is told about the cluster."""
 
     server: str
@@ -59,8 +60,7 @@ class ClusterInfo:
     extension: object = None
 
 
-@dataclass(frozen=True)
-class Impersonation:
+class Impersonation(Struct, frozen=True):
     """Whom to act as."""
 
     user: str
@@ -69,22 +69,23 @@ class Impersonation:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-@dataclass(frozen=True)
-class User:
+class User(Struct, frozen=True):
     """Who we are: none, one or more of a client certificate, a token, a file with a token, a program that knows."""
 
     certificate: Pem | None = None
     key: Pem | None = None
-    token: str = field(default="", repr=False)
+    token: str = ""
     token_file: Path | None = None
     username: str = ""
-    password: str = field(default="", repr=False)
+    password: str = ""
     exec: ExecPlugin | None = None
     impersonate: Impersonation | None = None
 
+    def __repr__(self) -> str:
+        return f"User(certificate={self.certificate}, username={self.username!r}, impersonate={self.impersonate})"
 
-@dataclass(frozen=True)
-class Config:
+
+class Config(Struct, frozen=True):
     """All that is needed to talk to one API server."""
 
     server: str

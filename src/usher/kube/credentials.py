@@ -10,8 +10,9 @@ import os
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from usher.kube.config import Config, Impersonation, Pem
 from usher.kube.errors import ConfigError
@@ -23,8 +24,7 @@ REREAD_S = 60.0
 Headers = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Who we are in one request."""
 
     headers: Headers

@@ -7,9 +7,7 @@ expires or the server refuses it. One run at a time, however many requests wait 
 import base64
 import datetime
 import os
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -25,8 +23,7 @@ EARLY = datetime.timedelta(seconds=10)
 """How long before its expiry a credential is renewed."""
 
 
-@dataclass(frozen=True)
-class ExecCredential:
+class ExecCredential(msgspec.Struct, frozen=True):
     """What a plug-in gave."""
 
     token: str = ""
@@ -77,6 +74,7 @@ class ExecRunner:
 
     async def _run(self) -> ExecCredential:
         import asyncio
+        import shutil
 
         plugin = self._plugin
         program = shutil.which(plugin.command) or plugin.command

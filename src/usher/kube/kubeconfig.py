@@ -9,11 +9,11 @@ import base64
 import binascii
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, structs
 
 from usher.kube import incluster
 from usher.kube.config import ClusterInfo, Config, ExecPlugin, Impersonation, Pem, User
@@ -56,8 +56,7 @@ def _listed(environ: Mapping[str, str]) -> list[Path]:
         return []
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """A mapping in a file, which knows where it is."""
 
     file: Path
@@ -168,7 +167,7 @@ def _config(files: list[_Part], context_name: str | None, cluster_name: str | No
     )
     if config.insecure and config.certificate_authority:
         raise ConfigError(f"{cluster.at('insecure-skip-tls-verify')} cannot be true beside a certificate-authority")
-    return replace(config, user=_user(user, config, cluster)) if user else config
+    return structs.replace(config, user=_user(user, config, cluster)) if user else config
 
 
 def _named(files: list[_Part], kind: str) -> dict[str, _Part]:
@@ -180,7 +179,7 @@ def _named(files: list[_Part], kind: str) -> dict[str, _Part]:
             if not isinstance(name, str):
                 raise ConfigError(f"{file.file}: {kind}[{number}].name is missing")
             part = _Part(file.file, f"{kind}[{name}]", entry)
-            found.setdefault(name, part.part(kind[:-1]) or replace(part, data={}))
+            found.setdefault(name, part.part(kind[:-1]) or structs.replace(part, data={}))
     return found
 
 

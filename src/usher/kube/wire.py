@@ -6,7 +6,6 @@ holds one `Codec` for its type; the client decodes through it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
@@ -48,15 +47,14 @@ class Rejected(msgspec.Struct, frozen=True):
     error: str
 
 
-@dataclass(frozen=True)
-class Page(Generic[T]):
+class Page(msgspec.Struct, Generic[T], frozen=True):
     """A list, or a part of one: go on with `continue_token` until it is empty."""
 
     items: Sequence[T]
     resource_version: str
     continue_token: str = ""
     remaining: int | None = None
-    rejected: Sequence[Rejected] = field(default=())
+    rejected: Sequence[Rejected] = msgspec.field(default=())
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

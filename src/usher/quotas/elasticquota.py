@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct
 
 from usher.core.amounts import Amounts, field_path, format_amount, parse_amounts
 from usher.core.model import ROOT, Quota
@@ -48,8 +50,7 @@ _LABELS: Final = (
 _ANNOTATIONS: Final = ("shared-weight", "total-resource", "guaranteed", "namespaces")
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """One object by itself; what depends on the others is found by `_derive`."""
 
     basis: object
@@ -63,8 +64,7 @@ class _Kept:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(slots=True)
-class _Derived:
+class _Derived(Struct):
     nodes: dict[str, Quota]
     owners: dict[str, str]
     """By node: the key of its object."""

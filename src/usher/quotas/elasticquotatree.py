@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct, field
 
 from usher.core.amounts import Amounts, field_path, format_amount, parse_amounts
 from usher.core.model import ROOT, Quota
@@ -36,8 +38,7 @@ ROOT_UNEQUAL: Final = "RootMinIsNotMax"
 ATTRIBUTE: Final = "AttributeUnreadable"
 
 
-@dataclass(slots=True)
-class _Read:
+class _Read(Struct):
     """A tree as nodes."""
 
     nodes: dict[str, Quota] = field(default_factory=dict)

@@ -1,7 +1,5 @@
 """Of the quota kinds of others, what is decoded: only what their sources read. Nothing here is ever written back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +31,7 @@ class TreeNode(Api, frozen=True, kw_only=True):
     attributes: Mapping[str, str] = field(default_factory=dict)
     min: Quantities = field(default_factory=dict)
     max: Quantities = field(default_factory=dict)
-    children: tuple[TreeNode, ...] = ()
+    children: tuple["TreeNode", ...] = ()
 
 
 class ElasticQuotaTreeSpec(Api, frozen=True, kw_only=True):

@@ -6,8 +6,10 @@ Namespaces are charged here by name or by their labels. Fed by the manager from 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct
 
 from usher.api.quantities import amounts_of, requirements_of
 from usher.api.queuequota import QueueQuota
@@ -17,8 +19,7 @@ from usher.quotas.placing import MIN_ABOVE_MAX, above_max
 from usher.quotas.source import INVALID, NAME_RESERVED, Labels, Problem, QueueHint, matches, selected
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """One object, as far as the tree needs it."""
 
     spec: object

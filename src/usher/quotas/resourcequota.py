@@ -9,8 +9,9 @@ that Usher itself made for a Queue say nothing new and are not read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from usher.api.names import GROUP
 from usher.core.amounts import Amounts, field_path, parse_amounts
@@ -45,8 +46,7 @@ def _about_pods(key: str) -> bool:
     return key.startswith("limits.") or key in ("pods", "count/pods", "count/jobs.batch")
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     spec: object
     made: bool
     hard: dict[str, int]
@@ -54,8 +54,7 @@ class _Kept:
     counts: bool = True
 
 
-@dataclass(slots=True)
-class _Space:
+class _Space(Struct):
     """A namespace."""
 
     quotas: dict[str, _Kept] = field(default_factory=dict)

@@ -7,8 +7,9 @@ change concerns. What is wrong with an object is a value, for its condition and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from usher.core.model import Quota, Requirement
 
@@ -18,8 +19,7 @@ ACCEPTED: Final = "Accepted"
 Labels = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing that is wrong with an object."""
 
     reason: str
@@ -29,8 +29,7 @@ class Problem:
     """True: its quota works all the same, perhaps not as its owner thought."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What the condition `Active` of an object says."""
 
     active: bool
@@ -46,8 +45,7 @@ def verdict(problems: Sequence[Problem]) -> Verdict:
     return Verdict(ordered[0].takes_part, ordered[0].reason, "; ".join(problem.message for problem in ordered))
 
 
-@dataclass(frozen=True, slots=True)
-class QueueHint:
+class QueueHint(Struct, frozen=True):
     """How the Queue should be that is made for a quota."""
 
     policy: str = ""

@@ -17,8 +17,9 @@ each of many nodes is oversold, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from usher.api.times import ms_of
 from usher.core.amounts import Amounts, parse_amounts, raise_to
@@ -83,8 +84,7 @@ def _closes(taint: Taint) -> bool:
     return taint.key in CLOSED and taint.effect in _REPELS
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """One node, also for a while after it has gone."""
 
     offers: dict[str, int] = field(default_factory=dict)

@@ -9,8 +9,9 @@ objects alone, so a new leader goes on where the last one stopped. Fed, and give
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from usher.core.amounts import Amounts, add, raise_to
 from usher.jobkinds.additions import Additions
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from usher.runtime.manager import Manager
 
 
-@dataclass(slots=True)
-class Drawer:
+class Drawer(Struct):
     """A job that draws, and its pods."""
 
     job: JobFacts
@@ -62,8 +62,7 @@ class Drawer:
         return {name: amount for name, amount in total.items() if amount}
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """A QueueJob, as those that draw on it see it."""
 
     uid: str

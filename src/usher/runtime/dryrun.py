@@ -6,7 +6,7 @@ because no worker is set going: a manager whose loop does not run only decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct, structs
 
 from usher.core import commands as c
 from usher.core import events as ev
@@ -18,8 +18,7 @@ from usher.runtime.manager import Manager
 from usher.runtime.status import WORDS
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What would become of one job."""
 
     job: str
@@ -85,7 +84,7 @@ def _intent(manager: Manager, entry: Entry) -> Intent | None:
         return None if next_step(entry) is not Step.HOLD else Intent(name, "suspend", "It runs, and must wait.")
     intent = _decided(manager, entry, name)
     if next_step(entry) is Step.HOLD and intent.action == "wait":
-        return replace(intent, action="suspend")
+        return structs.replace(intent, action="suspend")
     return intent
 
 

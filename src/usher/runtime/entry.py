@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from usher.core import events as ev
 from usher.core.commands import Command
@@ -47,8 +48,7 @@ class Step(Enum):
     ALLOCATE = "say what may be used"
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """What is known of a unit and its job."""
 
     key: str

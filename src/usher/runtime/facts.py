@@ -7,7 +7,6 @@ a `Reading`. A job that cannot be read gives a `Draft` with a problem, never an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -39,8 +38,7 @@ from usher.runtime.templates import ContainerDefaults
 _NAME_MAX: Final = 253
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(msgspec.Struct, frozen=True):
     """Which labels or annotations are read for what; the first that is there counts."""
 
     queue: Sequence[str] = names.QUEUE_KEYS
@@ -52,28 +50,26 @@ class Keys:
     max_execution: Sequence[str] = names.MAX_EXECUTION_TIME_KEYS
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """What a reader must know besides the object."""
 
-    keys: Keys = field(default_factory=Keys)
-    classes: Mapping[str, int] = field(default_factory=dict)
+    keys: Keys = msgspec.field(default_factory=Keys)
+    classes: Mapping[str, int] = msgspec.field(default_factory=dict)
     """PriorityClasses by name."""
     default_class: tuple[str, int] = ("", 0)
     managed: frozenset[str] = frozenset()
     """Namespaces in which every job is queued."""
     kinds: frozenset[str] = frozenset()
     """The kinds that are queued, as `group/Kind`: what they own is not queued again."""
-    defaults: Mapping[str, ContainerDefaults] = field(default_factory=dict)
+    defaults: Mapping[str, ContainerDefaults] = msgspec.field(default_factory=dict)
     """By namespace."""
-    overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    overheads: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     """By RuntimeClass."""
-    queues: Mapping[str, str] = field(default_factory=dict)
+    queues: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By namespace: the queue of managed jobs that name none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """What the unit of a job should say."""
 
     body: dict[str, Any]
@@ -81,8 +77,7 @@ class Draft:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
+class JobFacts(msgspec.Struct, frozen=True):
     """A job, as last seen or written."""
 
     kind: JobKind
@@ -100,7 +95,7 @@ class JobFacts:
     """By which it was read."""
     allocation: Allocation | None = None
     """What it has, if it has no pods."""
-    asks: Amounts = field(default_factory=dict)
+    asks: Amounts = msgspec.field(default_factory=dict)
     """Of a job without pods: one unit of it; of one that draws on such a job: all of its pods."""
 
     @property
@@ -162,8 +157,7 @@ class JobFacts:
         return decoded(self.found)
 
 
-@dataclass(frozen=True, slots=True)
-class UnitFacts:
+class UnitFacts(msgspec.Struct, frozen=True):
     """A unit, as last seen or written."""
 
     key: str
@@ -188,8 +182,7 @@ class UnitFacts:
         return f"{self.stored.generation}.{self.uid}"
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodFacts(msgspec.Struct, frozen=True):
     """A pod of a job."""
 
     key: str
@@ -240,7 +233,7 @@ def read_job(kind: JobKind, found: JobObject, reading: Reading, before: JobFacts
     """Everything the loop asks about a job, from one look at it; of `before`, what cannot have changed since."""
     job = decoded(found)
     if before is not None and before.reading is reading and says_the_same(before.found, found):
-        return replace(
+        return msgspec.structs.replace(
             before,
             found=found,
             version=version_of(found.metadata.resource_version),

@@ -13,7 +13,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from usher.api.queueunit import QueueUnit
 from usher.core import commands as c
@@ -40,8 +42,7 @@ BATCH_MAX = 2_000
 """Entries that one turn looks at; more wait for the next, so that the lease and the watches get their time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerSettings:
+class ManagerSettings(Struct, frozen=True):
     """What the loop itself must know."""
 
     settle_ms: int = 3_000

@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 WAIT_SECONDS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 150.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0)
 """From one second to ten hours."""
@@ -45,8 +46,7 @@ def _histogram(bounds: tuple[float, ...]) -> Callable[[], Histogram]:
     return lambda: Histogram(bounds)
 
 
-@dataclass(slots=True)
-class Numbers:
+class Numbers(Struct):
     """Everything that is counted. Only ever grows, except that queues which are gone are forgotten."""
 
     admissions: Counter[str] = field(default_factory=Counter)

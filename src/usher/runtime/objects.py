@@ -1,7 +1,5 @@
 """What is decoded of objects that are not ours: only what is needed. Their specs stay bytes until somebody looks."""
 
-from __future__ import annotations
-
 from msgspec import Raw, field
 
 from usher.api.meta import ObjectMeta

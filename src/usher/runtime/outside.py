@@ -7,7 +7,6 @@ asked each time, for a job may be queued later. Pods count while they are not ov
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -21,8 +20,7 @@ INTERVAL_MS: Final = 5_000
 """How often it is looked at: each change means that the engine lays its tree anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutsidePod:
+class OutsidePod(msgspec.Struct, frozen=True):
     """A pod that nothing queued controls."""
 
     key: str
@@ -44,12 +42,11 @@ def read_outside(found: PodObject) -> OutsidePod:
     return OutsidePod(f"{meta.namespace}/{meta.name}", meta.uid, str(spec.get("nodeName") or ""), alive, request)
 
 
-@dataclass(slots=True)
-class Used:
+class Used(msgspec.Struct):
     """Sums over the pods outside."""
 
-    by_node: dict[str, dict[str, int]] = field(default_factory=dict)
-    by_namespace: dict[str, dict[str, int]] = field(default_factory=dict)
+    by_node: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    by_namespace: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
 
     def total(self) -> dict[str, int]:
         """Of those on nodes."""

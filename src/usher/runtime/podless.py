@@ -8,8 +8,9 @@ when the allocation has fallen and nothing draws on it any more (`usher.runtime.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from usher.api import names
 from usher.api.conditions import find
@@ -55,14 +56,14 @@ def allocation(entry: Entry, may: int) -> Allocation | None:
     before, wants = job.allocation, wanted_units(unit, job)
     given = _given(entry, before, min(may, wants), wants)
     if given.units:
-        return replace(given, held=True, reason="Allocated", message="")
+        return structs.replace(given, held=True, reason="Allocated", message="")
     said = find(unit.status.conditions, names.QUOTA_RESERVED) if unit is not None else None
     if said is None:
-        return None if given.units == before.units else replace(given, held=False, reason="Waiting", message="")
+        return None if given.units == before.units else structs.replace(given, held=False, reason="Waiting", message="")
     waits = said.status != "True"
     evicting = unit.stored.evicting if unit is not None else ""
     reason, message = (said.reason, said.message) if waits else (evicting or before.reason, "")
-    return replace(given, held=False, reason=reason or "Waiting", message=message)
+    return structs.replace(given, held=False, reason=reason or "Waiting", message=message)
 
 
 def _given(entry: Entry, before: Allocation, may: int, wants: int) -> Allocation:

@@ -6,9 +6,10 @@ rests on something read carries its `resourceVersion`; the cluster answers `Stal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from usher.api.queue import Queue
 from usher.api.queuequota import QueueQuota
@@ -21,35 +22,30 @@ T = TypeVar("T", covariant=True)
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Written(Generic[T]):
+class Written(Struct, Generic[T], frozen=True):
     """Done; this is the object now."""
 
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Stale(Generic[T]):
+class Stale(Struct, Generic[T], frozen=True):
     """Not done: the object has changed; this is the object now."""
 
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Vanished:
+class Vanished(Struct, frozen=True):
     """Not done: the object is not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """Not done, and it would not be done if it were tried again."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(Struct, frozen=True):
     """Not sent, because we are not the leader any more: nothing counts from here on."""
 
 
@@ -72,8 +68,7 @@ class Severity(Enum):
     WARNING = "Warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Regarding:
+class Regarding(Struct, frozen=True):
     """The object that an Event is about."""
 
     api_version: str

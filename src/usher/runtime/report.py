@@ -7,8 +7,10 @@ did not change. `usher.runtime.reporter` asks and writes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+from msgspec import structs
 
 from usher.api import names
 from usher.api.codec import as_dict, merge_patch
@@ -69,7 +71,7 @@ def queue_verdict(
     if spec.quota and spec.quota != "root" and quotas.get(spec.quota, "missing"):
         why = "does not exist" if spec.quota not in quotas else f"takes no part: {quotas[spec.quota]}"
         problems.append(Problem(QUOTA_MISSING, f"its quota {spec.quota} {why}; units that name no other wait"))
-    problems.extend(replace(each, takes_part=True) for each in behind)
+    problems.extend(structs.replace(each, takes_part=True) for each in behind)
     if view is not None and view.problem:
         problems.append(Problem(POLICY_MISSING, f"{view.problem}; {view.policy} is used", takes_part=True))
     return verdict(problems)

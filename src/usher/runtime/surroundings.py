@@ -6,8 +6,10 @@ Fed by informers through `usher.app`; `take` after each batch gives what the eng
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from usher.api.meta import ObjectMeta
 from usher.api.quantities import amounts_of, requirements_of
@@ -83,8 +85,7 @@ def outdated(found: ObjectMeta, known: ObjectMeta, gone: bool) -> bool:
     return found.uid == known.uid and version_of(found.resource_version) < version_of(known.resource_version)
 
 
-@dataclass(slots=True)
-class KnownQueue:
+class KnownQueue(Struct):
     """A Queue object and what became of it."""
 
     object: QueueObject
@@ -101,8 +102,7 @@ def _nobody(uid: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Charging:
+class Charging(Struct, frozen=True):
     """How pods outside Usher are treated."""
 
     counts: bool = True
@@ -236,7 +236,7 @@ class Surroundings:
     def reading(self, base: Reading) -> Reading:
         """How jobs are read, with the priority classes as they are now."""
         default = next((each for each in self._classes.values() if each.global_default), None)
-        return replace(
+        return structs.replace(
             base,
             classes=self._values(),
             default_class=("", 0) if default is None else (default.metadata.name, default.value),

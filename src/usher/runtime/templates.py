@@ -8,10 +8,9 @@ writes them into the template of the unit, so that whoever reads the unit sees w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import field as api_field
+from msgspec import Struct, field
 
 from usher.api.meta import ObjectMeta
 from usher.api.shapes import Api
@@ -21,8 +20,8 @@ Quantities = Mapping[str, str]
 
 class LimitRangeItem(Api, frozen=True, kw_only=True):
     type: str = ""
-    default: dict[str, str] = api_field(default_factory=dict)
-    default_request: dict[str, str] = api_field(default_factory=dict)
+    default: dict[str, str] = field(default_factory=dict)
+    default_request: dict[str, str] = field(default_factory=dict)
 
 
 class LimitRangeSpec(Api, frozen=True, kw_only=True):
@@ -35,7 +34,7 @@ class LimitRangeObject(Api, frozen=True, kw_only=True):
 
 
 class Overhead(Api, frozen=True, kw_only=True):
-    pod_fixed: dict[str, str] = api_field(default_factory=dict)
+    pod_fixed: dict[str, str] = field(default_factory=dict)
 
 
 class RuntimeClassObject(Api, frozen=True, kw_only=True):
@@ -43,8 +42,7 @@ class RuntimeClassObject(Api, frozen=True, kw_only=True):
     overhead: Overhead = Overhead()
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerDefaults:
+class ContainerDefaults(Struct, frozen=True):
     """What a container gets that says nothing of a resource."""
 
     limits: Quantities = field(default_factory=dict)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field, structs
 
 from usher.api import names
 from usher.api.conditions import find
@@ -68,8 +70,7 @@ class Barrier:
                 self._start(entry)
 
 
-@dataclass(slots=True)
-class Task:
+class Task(Struct):
     """A command on its way into a status."""
 
     command: c.Command
@@ -232,7 +233,7 @@ class Worker:
                 assert unit is not None
                 outcome = await self._manager.cluster.delete_unit(unit.namespace, unit.name, unit.uid)
                 if isinstance(outcome, Written) and entry.unit is unit:
-                    entry.unit = replace(unit, deleting=True)
+                    entry.unit = structs.replace(unit, deleting=True)
             case Step.CREATE | Step.FOLLOW:
                 assert job is not None
                 outcome = await self._change_unit(entry, job, step)
@@ -365,7 +366,7 @@ class Worker:
         if isinstance(outcome, Vanished):
             entry.pods.pop(pod.uid, None)
         elif isinstance(outcome, Written) and entry.pods.get(pod.uid) is pod:  # it may be gone already
-            entry.pods[pod.uid] = replace(pod, deleting=True)
+            entry.pods[pod.uid] = structs.replace(pod, deleting=True)
         return outcome
 
     # -- words --------------------------------------------------------------------------------------------------------

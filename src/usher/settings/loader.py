@@ -5,7 +5,6 @@ The wiring calls `load_file`. What only it can know, which policies and kinds ar
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
@@ -122,6 +121,8 @@ def _unknown_names(found: Any, path: str, known: Known) -> Iterator[str]:
 
 def _suggestion(path: str, key: str) -> str:
     """The nearest setting of the same group, else one of nearly that name anywhere, else what there is."""
+    import difflib  # who makes no mistake does not wait for it
+
     paths = list(_paths(Settings, ""))
     siblings = sorted({_child(each, path) for each in paths if not path or each.startswith(f"{path}.")})
     if near := difflib.get_close_matches(key, siblings, n=1):
