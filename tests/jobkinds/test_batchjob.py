@@ -73,9 +73,22 @@ def conditions(**said: str) -> dict[str, Any]:
 def test_it_is_held_when_its_controller_says_so() -> None:
     assert not KIND.progress(made({}, suspend=True)).held
     assert KIND.progress(made(conditions(Suspended="True"), suspend=True)).held
-    assert not KIND.progress(made({**conditions(Suspended="True"), "startTime": "t"}, suspend=True)).held
     stopping = KIND.progress(made({**conditions(Suspended="True"), "terminating": 2}, suspend=True))
     assert (stopping.held, stopping.alive) == (True, 2)
+
+
+def test_what_an_older_controller_leaves_must_be_cleared_before_it_counts_as_held() -> None:
+    left = {**conditions(Suspended="True"), "startTime": "t"}
+    found = KIND.progress(made(left, suspend=True))
+
+    assert (found.held, found.leaves) == (False, {"startTime": None})
+    assert not KIND.progress(made(left, suspend=False)).leaves, "it is being resumed"
+    assert not KIND.progress(made({"startTime": "t"}, suspend=True)).leaves, "its controller has not stopped it yet"
+    for over in ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"):
+        ends = {**conditions(Suspended="True", **{over: "True"}), "startTime": "t"}
+        assert not KIND.progress(made(ends, suspend=True)).leaves, over
+    assert not KIND.progress(made(left, suspend=True, managedBy="example.com/other")).leaves, "of another controller"
+    assert KIND.progress(made(left, suspend=True, managedBy="kubernetes.io/job-controller")).leaves
 
 
 def test_it_has_ended_when_it_is_complete_or_failed() -> None:

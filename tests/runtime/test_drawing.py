@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from made import job, pod
+from msgspec import structs
 from msgspec.structs import replace as changed
 
 from usher.api.names import QUEUE_JOB
@@ -32,7 +31,7 @@ def drawer(
     )
     found = changed(facts.found, metadata=changed(facts.found.metadata, name=name))
     alive = {f"{name}-{i}": pod(f"{name}-{i}") for i in range(pods)}
-    return Drawer(replace(facts, found=found, created_ms=born), alive)
+    return Drawer(structs.replace(facts, found=found, created_ms=born), alive)
 
 
 def room(keeps: int, starts: int | None = None) -> Room:
@@ -43,6 +42,9 @@ OLD = drawer("old", "2", 1, on="uid", runs=True)
 YOUNG = drawer("young", "2", 2, on="uid", runs=True)
 WAITING = drawer("waiting", "2", 3)
 SMALL = drawer("small", "1", 4)
+LEFT = drawer("left", "0", 5)
+LEFT.job = structs.replace(LEFT.job, progress=structs.replace(LEFT.job.progress, leaves={"startTime": None}))
+"""It asks for nothing, so nothing else keeps it from starting."""
 
 PLANS: dict[str, tuple[Room | None, list[Drawer], list[str], list[str]]] = {
     "what fits starts, the oldest first": (room(3), [SMALL, WAITING], [], ["waiting", "small"]),
@@ -62,6 +64,7 @@ PLANS: dict[str, tuple[Room | None, list[Drawer], list[str], list[str]]] = {
         [],
         [],
     ),
+    "nor one itself before what its controller left is cleared": (room(2), [LEFT], [], []),
     "nothing starts on what must be given back": (room(4, starts=2), [OLD, WAITING], [], []),
     "which goes on until then": (room(4, starts=2), [OLD, YOUNG], [], []),
     "one that nobody let start is held": (room(9), [drawer("bold", "1", 0, runs=True), OLD], ["bold"], []),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from made import ELASTIC, entry, held, job, pod, unit
+from msgspec import structs
 
 from usher.api.queueunit import Admission, QueueUnitStatus, ReclaimState
 from usher.core import events as ev
@@ -19,6 +20,8 @@ from usher.runtime.facts import PodFacts
 SETTLE_MS = 3_000
 STARTED: dict[str, Any] = {"startTime": "t", "active": 4, "ready": 4}
 STOPPED: dict[str, Any] = {"conditions": [{"type": "Suspended", "status": "True"}]}
+LEFT = {**STOPPED, "startTime": "t"}
+"""As the controller of a Kubernetes before 1.36 leaves it."""
 WAITS = Stored(Phase.ENQUEUED)
 MARK = {"scheduling.x-k8s.io/admission": "3.unit-uid"}
 REDUCED = {**MARK, "scheduling.x-k8s.io/reduced": "main=2/4"}
@@ -34,7 +37,7 @@ def _elastic(*pods: PodFacts, grants: int = 4, reclaim: int | None = None, **spe
     found = unit(job(labels=ELASTIC), held(Phase.RUNNING, grants))
     state = None if reclaim is None else ReclaimState(replicas=reclaim)
     status = QueueUnitStatus(admissions=(Admission(name="main", replicas=grants, reclaim_state=state),))
-    return entry(facts, replace(found, status=status), *pods)
+    return entry(facts, structs.replace(found, status=status), *pods)
 
 
 FOUR = [pod(f"p{i}", born=i) for i in range(4)]
@@ -47,6 +50,18 @@ STEPS: dict[str, tuple[Callable[[], Entry], Step | None]] = {
     ),
     "also by its controller's count": (lambda: entry(job({**STOPPED, "terminating": 1}), held_ms=1), None),
     "which is when": (lambda: entry(job(STOPPED), held_ms=1), Step.CREATE),
+    "one whose controller leaves when it began is cleared of that first": (
+        lambda: entry(job(LEFT), held_ms=1),
+        Step.CLEAR,
+    ),
+    "but only once its pods are gone": (lambda: entry(job(LEFT), None, pod("old", deleting=True), held_ms=1), None),
+    "by its controller's count, too": (lambda: entry(job({**LEFT, "terminating": 1}), held_ms=1), None),
+    "also when its owner paused it": (lambda: entry(job(LEFT), unit(job(), held(Phase.RUNNING))), Step.CLEAR),
+    "and when it takes no part any more, while it still holds something": (
+        lambda: entry(job(LEFT, queue=""), unit(job(), held(Phase.RUNNING))),
+        Step.CLEAR,
+    ),
+    "but not one that is none of ours": (lambda: entry(job(LEFT, queue="")), None),
     "one that ran when we came gets its unit as it runs": (
         lambda: entry(job(STARTED, suspend=False), adopted=True),
         Step.CREATE,

@@ -55,7 +55,7 @@ class LiveCluster:
 
     async def patch_job(self, kind: JobKind, namespace: str, name: str, body: p.Body) -> p.Outcome[JobObject]:
         resource = self._resources.setdefault(kind.plural, resource_of(kind))
-        part = "status" if kind.part == "status" else None
+        part = "status" if "status" in body else None
         return await self._send(_patch(resource, namespace, name, body, part, w.Urgency.URGENT))
 
     async def open_gate(self, namespace: str, pod: str, uid: str, gate: str) -> p.Outcome[None]:

@@ -72,6 +72,12 @@ def cluster_rights() -> list[Right]:
         found += [
             Right("jobs are held and released", kind.group, (kind.plural,), (*READ, "patch")),
             Right(
+                "and cleared of when they began, where their controller leaves that (Kubernetes before 1.36)",
+                kind.group,
+                (f"{kind.plural}/status",),
+                ("patch",),
+            ),
+            Right(
                 "units are owned by their jobs; some clusters ask for this before an owner may be blocked",
                 kind.group,
                 (f"{kind.plural}/finalizers",),

@@ -65,6 +65,9 @@ class Progress(Struct, frozen=True):
     message: str = ""
     alive: int = 0
     """Pods that it still has, by its controller's count: active or terminating."""
+    leaves: Spec = field(default_factory=dict)
+    """What its controller leaves in its status when it has stopped it, and must go before it counts as held and can be
+    changed: the patch of that status."""
 
 
 class OwnWords(Struct, frozen=True):

@@ -2,6 +2,9 @@
 
 Partial admission lowers `parallelism` in the patch that resumes the job; the patch that suspends it brings it back.
 `completions` stays what it is.
+
+Before Kubernetes 1.36 the Job controller leaves `status.startTime` in a job that it has stopped, and the API server
+lets nobody change the template of a job that has one: there it is for us to clear.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from usher.jobkinds.additions import Additions, template_patch
 from usher.jobkinds.base import NO_WORDS, BadJobError, Counts, Job, OwnWords, PodSetShape, Progress
 
 MAIN: Final = "main"
+CONTROLLER: Final = "kubernetes.io/job-controller"
+ENDING: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
+"""Conditions of a Job that is over, or is as soon as its pods are gone."""
 
 
 class BatchJob:
@@ -63,18 +69,19 @@ class BatchJob:
         succeeded = int(status.get("succeeded") or 0)
         alive = int(status.get("active") or 0) + int(status.get("terminating") or 0)
         usable = self._usable(job, succeeded, alive)
-        suspended = _condition(status, "Suspended")
+        suspended, began = _condition(status, "Suspended") == "True", bool(status.get("startTime"))
         ended = self._ended(status)
         return Progress(
             ready={MAIN: int(status.get("ready") or 0)},
             done={MAIN: succeeded},
             usable={MAIN: usable},
             needed={MAIN: max(usable, alive)},
-            held=suspended == "True" and not status.get("startTime"),
-            started=bool(status.get("startTime")),
+            held=suspended and not began,
+            started=began,
             succeeded=ended,
             message=_message(status, "Failed") if ended is False else "",
             alive=alive,
+            leaves={"startTime": None} if suspended and began and self._stays(job) else {},
         )
 
     def pod_set_of(self, labels: Mapping[str, str]) -> str:
@@ -92,6 +99,13 @@ class BatchJob:
         if completions is not None:
             return max(0, min(at_once, int(completions) - succeeded))
         return min(at_once, alive) if succeeded else at_once  # a work queue starts no pod after the first success
+
+    def _stays(self, job: Job) -> bool:
+        """Whether it is suspended and neither over nor about to be: without when it began it could not end. And whether
+        Kubernetes' own controller has it; what another one says is its own."""
+        if not self.suspended(job) or job.spec.get("managedBy") not in (None, CONTROLLER):
+            return False
+        return not any(_condition(job.status, each) == "True" for each in ENDING)
 
     @staticmethod
     def _ended(status: Mapping[str, Any]) -> bool | None:

@@ -20,7 +20,7 @@ from usher.runtime.entry import Entry
 from usher.runtime.facts import JobFacts, PodFacts, read_job
 from usher.runtime.marks import ADMISSION_ANNOTATION, GATE
 from usher.runtime.podless import one_unit
-from usher.runtime.port import Fenced, Outcome, Regarding, Rejected, Severity, Stale, Written
+from usher.runtime.port import Body, Fenced, Outcome, Regarding, Rejected, Severity, Stale, Written
 
 if TYPE_CHECKING:
     from usher.runtime.manager import Manager
@@ -49,6 +49,16 @@ class Drawer(Struct):
     @property
     def age(self) -> tuple[int, str]:
         return self.job.created_ms, self.job.found.metadata.name
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still has pods, as we see them or by its controller's count."""
+        return self.job.progress.alive > 0 or any(pod.alive for pod in self.pods.values())
+
+    @property
+    def stands(self) -> bool:
+        """It is held, and nothing of it is left that must go first."""
+        return self.job.suspended and not self.over and not self.takes() and not self.job.progress.leaves
 
     def takes(self) -> dict[str, int]:
         """What it uses, or may begin to use: all it asks for until its controller is seen to hold it."""
@@ -103,8 +113,9 @@ def plan(room: Room | None, drawers: Iterable[Drawer]) -> tuple[list[Drawer], li
             held.append(each)
         add(kept, each.job.asks)
     for each in known:
-        waits = room is not None and each.job.suspended and not each.takes() and each.job.admission != room.uid
-        if room is not None and waits and not each.over and _fits(each.job.asks, used, room.starts):
+        if room is None or not each.stands or each.job.admission == room.uid:
+            continue
+        if _fits(each.job.asks, used, room.starts):
             started.append(each)
             add(used, each.job.asks)
     return held, started
@@ -232,10 +243,15 @@ class Drawing:
         room = None if entry is None else room_of(entry)
         held, started = plan(room, drawers)
         for drawer in held:
-            self._begin(drawer, None)
+            text = f"Held until QueueJob {drawer.job.draws_on} has enough for it."
+            self._begin(drawer, _held(drawer.job), (Severity.WARNING, "Held", text))
         for drawer in started:
-            self._begin(drawer, entry)
+            assert entry is not None
+            text = f"May start on QueueJob {drawer.job.draws_on}."
+            self._begin(drawer, self._started(drawer.job, entry), (Severity.NORMAL, "Started", text))
         for drawer in drawers:
+            if drawer.job.progress.leaves and not drawer.over and not drawer.alive:
+                self._begin(drawer, drawer.job.cleared())
             if drawer.job.suspended and drawer not in started and not drawer.over:
                 self._say_why(drawer, room)
 
@@ -249,20 +265,20 @@ class Drawing:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _begin(self, drawer: Drawer, on: Entry | None) -> None:
+    def _begin(self, drawer: Drawer, body: Body, told: tuple[Severity, str, str] | None = None) -> None:
+        """Change a job and, when that is done, say so."""
         group = self._manager.group
         if group is None or drawer.busy or self._manager.stopped:
             return
         if drawer.rests_until_ms > self._manager.clock_ms():
             return
         drawer.busy = True
-        group.create_task(self._change(drawer, on))
+        group.create_task(self._change(drawer, body, told))
 
-    async def _change(self, drawer: Drawer, on: Entry | None) -> None:
-        """Let a job start on a QueueJob, or hold it."""
+    async def _change(self, drawer: Drawer, body: Body, told: tuple[Severity, str, str] | None) -> None:
         manager, job, meta = self._manager, drawer.job, drawer.job.found.metadata
         try:
-            outcome = await manager.cluster.patch_job(job.kind, meta.namespace, meta.name, self._body(job, on))
+            outcome = await manager.cluster.patch_job(job.kind, meta.namespace, meta.name, body)
         finally:
             drawer.busy = False
         self._dirty.add(drawer.key)
@@ -270,24 +286,16 @@ class Drawing:
             manager.take_job(read_job(job.kind, outcome.object, manager.reading))
         if isinstance(outcome, Written):
             drawer.rest_ms = 0
-            if on is None:
-                self._tell(drawer, Severity.WARNING, "Held", f"Held until QueueJob {job.draws_on} has enough for it.")
-            else:
-                self._tell(drawer, Severity.NORMAL, "Started", f"May start on QueueJob {job.draws_on}.")
+            if told is not None:
+                self._tell(drawer, *told)
         elif not isinstance(outcome, Stale):
             self._failed(drawer, outcome)
         manager.wake()
 
-    def _body(self, job: JobFacts, on: Entry | None) -> dict[str, Any]:
-        decoded, meta = job.decoded(), job.found.metadata
-        if on is None:
-            patch, mark = job.kind.hold(decoded, job.full_counts()), None
-        else:
-            pods = with_labels({}, on.unit, self._manager.pod_labels(on.unit.stored.quota)) if on.unit else {}
-            patch = job.kind.release(decoded, job.counts, Additions({}, GATE, False, pods))
-            mark = on.job_uid
-        metadata = {"resourceVersion": meta.resource_version, "annotations": {ADMISSION_ANNOTATION: mark}}
-        return {"metadata": metadata, job.kind.part: patch}
+    def _started(self, job: JobFacts, on: Entry) -> Body:
+        """The patch by which a job starts on a QueueJob."""
+        pods = with_labels({}, on.unit, self._manager.pod_labels(on.unit.stored.quota)) if on.unit else {}
+        return _marked(job, job.kind.release(job.decoded(), job.counts, Additions({}, GATE, False, pods)), on.job_uid)
 
     def _failed(self, drawer: Drawer, outcome: Outcome[Any]) -> None:
         manager, settings = self._manager, self._manager.settings
@@ -313,3 +321,13 @@ class Drawing:
         api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
         regarding = Regarding(api_version, kind.kind, meta.namespace, meta.name, meta.uid)
         self._manager.cluster.tell(regarding, severity, reason, "Queueing", note[:1024])
+
+
+def _held(job: JobFacts) -> Body:
+    """The patch by which a job waits for us."""
+    return _marked(job, job.kind.hold(job.decoded(), job.full_counts()), None)
+
+
+def _marked(job: JobFacts, patch: dict[str, Any], mark: str | None) -> Body:
+    metadata = {"resourceVersion": job.found.metadata.resource_version, "annotations": {ADMISSION_ANNOTATION: mark}}
+    return {"metadata": metadata, job.kind.part: patch}

@@ -40,6 +40,7 @@ class Step(Enum):
     FOLLOW = "let the unit say what its job says"
     DROP = "delete the unit of a job that takes no part any more"
     HOLD = "suspend the job"
+    CLEAR = "clear what is left in the status of the job"
     RELEASE = "resume the job"
     RESIZE = "bring the job back to what it was granted"
     LET_IN = "open the gate of pods that were granted"
@@ -290,8 +291,11 @@ def unsettled(entry: Entry, now_ms: int, settle_ms: int) -> int | None:
 
 def _held(entry: Entry, job: JobFacts) -> bool:
     """Whether its controller has seen that it is suspended, and keeps no pod of it but those that do not count."""
-    lost = sum(uid in entry.lost for uid in entry.pods)
-    return job.progress.held and job.progress.alive <= lost
+    return job.progress.held and _without_pods(entry, job)
+
+
+def _without_pods(entry: Entry, job: JobFacts) -> bool:
+    return job.progress.alive <= sum(uid in entry.lost for uid in entry.pods)
 
 
 def next_step(entry: Entry) -> Step | None:
@@ -302,6 +306,8 @@ def next_step(entry: Entry) -> Step | None:
         return Step.DROP if leaves else None
     if job.deleting or job.progress.succeeded is not None or entry.left:
         return None
+    if job.progress.leaves and (job.digest or (unit is not None and unit.stored.grants)):
+        return Step.CLEAR if not entry.alive() and _without_pods(entry, job) else None
     if job.digest is None:
         return Step.DROP if unit is not None and not unit.stored.grants and not unit.deleting else None
     if not job.digest:

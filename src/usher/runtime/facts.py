@@ -125,6 +125,11 @@ class JobFacts(msgspec.Struct, frozen=True):
         """The queue that it must be given."""
         return "" if self.reading is None or self.allocation is not None else lacking(self.found.metadata, self.reading)
 
+    def cleared(self) -> dict[str, Any]:
+        """The patch that takes out of its status what its controller left there."""
+        meta = {"resourceVersion": self.found.metadata.resource_version}
+        return {"metadata": meta, "status": dict(self.progress.leaves)}
+
     @property
     def reduced(self) -> bool:
         """It runs, or ran, with fewer pods than it wants."""

@@ -237,6 +237,12 @@ class Worker:
             case Step.CREATE | Step.FOLLOW:
                 assert job is not None
                 outcome = await self._change_unit(entry, job, step)
+            case Step.CLEAR:
+                assert job is not None
+                meta = job.found.metadata
+                outcome = await self._manager.cluster.patch_job(job.kind, meta.namespace, meta.name, job.cleared())
+                if isinstance(outcome, Written | Stale):
+                    self._took(outcome.object, job)
             case Step.NAME | Step.HOLD | Step.RELEASE | Step.RESIZE:
                 assert job is not None
                 outcome = await self._change_job(entry, job, step)
