@@ -6,11 +6,12 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 UV      = $$(command -v uv || echo $(CURDIR)/$(BIN)/uv)
 WORKERS ?= $$($(BIN)/python -c 'import os; print((os.cpu_count() or 2) * 3 // 2)')
-PYTEST  = $(BIN)/pytest -n $(WORKERS) --dist worksteal
+PYTEST  = $(BIN)/pytest -n $(WORKERS)
 WAITING ?= 1000,10000,100000
+OLDEST  = tests/api tests/install/test_audit_mode.py tests/install/test_install.py tests/install/test_life.py tests/install/test_service.py tests/install/test_uninstall.py tests/install/test_up_manager.py tests/install/test_upgrade.py $(wildcard tests/live/test_job_*.py tests/live/test_door_*.py) tests/live/test_queuejob_drawing.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup parts run test crashes flow compiled lint check fix bench faults clean
+.PHONY: help setup parts run test crashes flow oldest compiled lint check fix bench faults clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -42,6 +43,10 @@ crashes: parts ## a manager stopped before and after each of its writes, and ano
 
 flow: parts ## what takes long: 500 jobs through managers that are killed, frozen and cut off; 20,000 objects; koord-scheduler (minutes)
 	@$(BIN)/pytest -m flow
+
+oldest: $(STAMP) ## jobs, doors and installation on the oldest Kubernetes that is supported, which is built once (minutes)
+	@$(BIN)/python -m usher.devcluster helm >/dev/null
+	@found=$$($(BIN)/python -m usher.devcluster oldest) && USHER_CONTROLPLANE_BIN=$$found $(PYTEST) -m "not crash and not flow and not since136" $(OLDEST)
 
 compiled: $(STAMP) ## build the engine as machine code, as the image has it, and run its tests on that (minutes)
 	@rm -rf build && mkdir -p build/source && cp -r pyproject.toml README.md LICENSE src build/source

@@ -9,8 +9,19 @@ import pytest
 from usher.devcluster import toolchain
 from usher.devcluster.build import build_parts
 from usher.devcluster.errors import DevClusterError
-from usher.devcluster.parts import PACKAGES, find_parts, ldflags, missing_in, pinned_dir, version_of
+from usher.devcluster.parts import (
+    OF_KUBERNETES,
+    OLDEST,
+    PACKAGES,
+    directory_of,
+    find_oldest,
+    find_parts,
+    ldflags,
+    missing_in,
+    version_of,
+)
 from usher.devcluster.toolchain import at_least, find_go
+from usher.install import part
 
 FAKE_GO = """#!/bin/sh
 if [ "$1" = version ]; then echo "go version go{version} linux/amd64"; exit; fi
@@ -67,18 +78,18 @@ def test_a_build_that_was_stopped_goes_on_where_it_was(go: FakeGo) -> None:
     go.refuses.write_text(PACKAGES["kube-scheduler"])
     with pytest.raises(DevClusterError, match=r"(?s)kube-scheduler could not be built.*it does not compile"):
         find_parts(lambda _: None)
-    assert missing_in(pinned_dir()) == ["kube-scheduler", "kubectl", "kwok"]
+    assert missing_in(directory_of()) == ["kube-scheduler", "kubectl", "kwok"]
     go.refuses.write_text("")
     go.calls.write_text("")
 
     find_parts(lambda _: None)
 
     assert go.built == [PACKAGES[name] for name in ("kube-scheduler", "kubectl", "kwok")]
-    assert not [path.name for path in pinned_dir().iterdir() if path.name.startswith(".kube")]
+    assert not [path.name for path in directory_of().iterdir() if path.name.startswith(".kube")]
 
 
 def test_two_builds_at_once_build_everything_once(go: FakeGo) -> None:
-    threads = [threading.Thread(target=build_parts, args=(pinned_dir(), lambda _: None)) for _ in range(4)]
+    threads = [threading.Thread(target=build_parts, args=(directory_of(), lambda _: None)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -185,3 +196,22 @@ def test_the_binaries_are_told_the_version_that_is_pinned() -> None:
     assert version_of("k8s.io/kubernetes") == "v1.36.4"
     assert "-X k8s.io/component-base/version.gitVersion=v1.36.4" in ldflags()
     assert "-X k8s.io/client-go/pkg/version.gitMinor=36" in ldflags()
+
+
+def test_the_oldest_set_is_the_oldest_that_is_supported_and_shares_the_rest(
+    go: FakeGo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = find_parts(lambda _: None)
+    directory = directory_of(OLDEST, OF_KUBERNETES)
+    directory.mkdir(parents=True)
+    (directory / "kubectl").symlink_to("/nowhere/kubectl")  # of a set that is not there any more
+    first = find_oldest(lambda _: None)
+    monkeypatch.setenv("USHER_CONTROLPLANE_BIN", str(directory))  # as `make oldest` sets it
+    again = find_oldest(lambda _: None)
+
+    assert first == again != usual
+    assert not missing_in(first.directory)
+    assert go.built == [*PACKAGES.values(), *OF_KUBERNETES.values()]
+    assert version_of("k8s.io/kubernetes", OLDEST).startswith("v{}.{}.".format(*part.OLDEST))
+    assert Path(first.path("kubectl")).resolve() == Path(usual.path("kubectl")).resolve()
+    assert Path(first.path("kube-apiserver")).resolve().parent == first.directory.resolve()

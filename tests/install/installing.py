@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from usher.app.process import ManagerProcess
 from usher.devcluster.clusters import Cluster
 from usher.kube.config import Config
+from usher.kube.errors import KubeError
+from usher.settings.loader import load_text
+from usher.webhooks.configurations import PORT
+
+if TYPE_CHECKING:
+    from living import Live
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "usher"
 NAMESPACE = "usher-system"
@@ -47,6 +55,7 @@ class Installing:
         self.cluster = cluster
         self.kubectl = cluster.kubectl
         self.audit_log = cluster.directory / "audit.json"
+        self._forgotten: set[str] = set()
 
     async def usher(self, *arguments: str, stdin: str | None = None) -> Done:
         """The command line, as its user runs it."""
@@ -72,10 +81,55 @@ class Installing:
 
         return await account(self.kubectl)
 
+    async def at_service(self) -> tuple[str, ...]:
+        """Settings by which a manager listens at the address of its Service; none where only root may do that."""
+        found = await self.kubectl.within(NAMESPACE).get("service", "usher-webhook")
+        address = found["spec"]["clusterIP"]
+        try:
+            with socket.create_server((address, PORT)):
+                return f"admission.address={address}", f"admission.port={PORT}"
+        except PermissionError:
+            return ()
+
+    async def manages(self, live: Live, *there: str) -> ManagerProcess:
+        """A manager with nothing but its account, which goes with the test; the doors are open when this returns."""
+        from living import KINDS, QUICK, job
+
+        process = ManagerProcess(await self.account(), load_text("admission: {port: 0}", "test", (*QUICK, *there)))
+        task = asyncio.ensure_future(process.run())
+        live.processes.append((process, task))
+
+        async def taken() -> bool:
+            """Before Kubernetes 1.36 only once the manager answers."""
+            assert not task.done(), task.exception()
+            try:
+                await live.client.create(KINDS["job"], job("asked", live.namespace), live.namespace, dry_run=True)
+            except KubeError:
+                return False
+            return True
+
+        await live.wait("a job is taken", taken)
+        return process
+
     async def names(self, kind: str, *arguments: str) -> set[str]:
         """The names of all objects of a kind that match."""
         found = await self.kubectl.get(kind, "-A", *arguments)
         return {item["metadata"]["name"] for item in found["items"]}
+
+    async def forget(self, *namespaces: str) -> None:
+        """Delete namespaces, which `clean` waits for. Pods go first: for those that it finds, the namespace controller
+        waits half the time that they may take to end, and looks again."""
+        for name in namespaces:
+            inside = self.kubectl.within(name)
+            await inside("delete", "jobs.batch", "--all", "--cascade=background")
+            await inside("wait", "--for=delete", "pods", "--all", "--timeout=60s")
+        await self.kubectl("delete", "namespace", *namespaces, "--ignore-not-found", "--wait=false")
+        self._forgotten.update(namespaces)
+
+    async def mutating_policies(self) -> list[str]:
+        """The kind, where the server has it: since Kubernetes 1.36."""
+        kinds = await self.kubectl("api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name")
+        return [kind for kind in kinds.split() if kind.startswith("mutatingadmissionpolicies.")]
 
     def asked(self) -> list[dict[str, Any]]:
         """What the API server was asked so far, by its audit log."""
@@ -85,7 +139,7 @@ class Installing:
         """Nothing of Usher is left, nor any job."""
         await self.usher("uninstall", "--release-jobs", "--crds", "--yes")
         await self.kubectl("delete", "jobs.batch", "--all", "-A", "--cascade=background")
-        await self.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+        await self.kubectl("delete", "namespace", NAMESPACE, *self._forgotten, "--ignore-not-found")
         await self.kubectl("delete", "crd", "queues.scheduling.x-k8s.io", "--ignore-not-found")
 
 

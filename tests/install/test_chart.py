@@ -135,11 +135,11 @@ def test_helm_refuses_the_same_mistakes(case: str, helm: str, tmp_path: Path) ->
 
 
 def test_an_older_kubernetes_is_refused(helm: str) -> None:
-    command = [helm, "template", "usher", str(ROOT / FOLDER), "--kube-version", "1.31.0"]
+    command = [helm, "template", "usher", str(ROOT / FOLDER), "--kube-version", "1.33.9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode != 0
-    assert "requires kubeVersion: >=1.32.0-0" in done.stderr
+    assert "requires kubeVersion: >=1.34.0-0" in done.stderr
 
 
 def test_helm_lint_finds_nothing(helm: str) -> None:

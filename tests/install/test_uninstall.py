@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 from installing import NAMESPACE, Installing
-from living import QUICK, Live, job
+from living import Live, job
 
 from usher.api.names import PAUSED, QUEUE_JOB
-from usher.app.process import ManagerProcess
-from usher.settings.loader import load_text
 from usher.testing.waits import eventually
 
 pytestmark = pytest.mark.controlplane
 
 INSIDE = ("--no-wait", "--set", "replicas=0")
-"""The policies hold; the manager of a test is a process outside."""
+"""The manager of a test is a process outside."""
+DOORS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
 @pytest.fixture
@@ -26,20 +24,21 @@ async def live(installing: Installing) -> AsyncIterator[Live]:
     await installing.installed(*INSIDE)
     await installing.kubectl("create", "namespace", "tenant")
     found = Live(installing.kubectl.within("tenant"), installing.kubectl)
-    await found.queue()
-    process = ManagerProcess(await installing.account(), load_text("", "test", QUICK))
-    found.processes.append((process, asyncio.ensure_future(process.run())))
-    await found.job("runs", cpu="3", pods=2, suspend=False)
-    await found.until("runs", "Running")
-    await found.job("waits", cpu="3", suspend=False)
-    await found.until("waits", "Enqueued")
-    await found.job("paused", cpu="1", suspend=False)
-    await found.until("paused", "Running")
-    await found.patch("job", "paused", {"spec": {"suspend": True}})
-    await found.until("paused", "Enqueued")
-    yield found
-    await found.close()
-    await installing.kubectl("delete", "namespace", "tenant")
+    try:
+        await found.queue()
+        await installing.manages(found, *await installing.at_service())
+        await found.job("runs", cpu="3", pods=2, suspend=False)
+        await found.until("runs", "Running")
+        await found.job("waits", cpu="3", suspend=False)
+        await found.until("waits", "Enqueued")
+        await found.job("paused", cpu="1", suspend=False)
+        await found.until("paused", "Running")
+        await found.patch("job", "paused", {"spec": {"suspend": True}})
+        await found.until("paused", "Enqueued")
+        yield found
+    finally:
+        await found.close()
+        await installing.forget("tenant")
 
 
 async def suspended(live: Live) -> dict[str, bool]:
@@ -66,7 +65,10 @@ async def test_a_manager_outside_must_stop_first(installing: Installing, live: L
     assert done.code == 1
     assert f"A manager that is no pod in {NAMESPACE} leads" in done.err
     assert await suspended(live) == {"runs": False, "waits": True, "paused": True}
-    assert "usher-hold.jobs.batch" in await installing.names("mutatingadmissionpolicies")
+    for kind in DOORS:
+        assert "usher" in await installing.names(kind)
+    for kind in await installing.mutating_policies():
+        assert "usher-hold.jobs.batch" in await installing.names(kind)
 
 
 async def test_jobs_are_released_after_the_doors_are_gone(installing: Installing, live: Live) -> None:
@@ -79,9 +81,9 @@ async def test_jobs_are_released_after_the_doors_are_gone(installing: Installing
     assert await suspended(live) == {"runs": False, "waits": False, "paused": True}
     assert await live.unit("waits") is None, "a later Usher finds a job that just runs"
     assert await live.unit("runs") is not None
-    assert await installing.names("mutatingadmissionpolicies") == set()
+    for kind in (*DOORS, *await installing.mutating_policies()):
+        assert await installing.names(kind) == set()
     assert await installing.names("validatingadmissionpolicies") == {"usher-lease-anchor"}
-    assert await installing.names("validatingwebhookconfigurations") == set()
     assert "usher-webhook-tls" not in await installing.names("secrets")
 
 
@@ -94,8 +96,7 @@ async def test_jobs_that_are_left_wait_for_the_next_usher(installing: Installing
     assert done.code == 0, done.err
     assert await suspended(live) == {"runs": False, "waits": True, "paused": True}
     await installing.installed(*INSIDE)
-    process = ManagerProcess(await installing.account(), load_text("", "test", QUICK))
-    live.processes.append((process, asyncio.ensure_future(process.run())))
+    await installing.manages(live, *await installing.at_service())
     await live.kubectl("delete", "job", "runs")
     await live.until("waits", "Running")
     assert (await live.unit("waits") or {})["metadata"]["uid"] == before["waits"]
@@ -106,6 +107,7 @@ async def suspended_of(live: Live, name: str) -> bool:
     return bool((await live.get("job", name))["spec"]["suspend"])
 
 
+@pytest.mark.since136  # before that, no job is taken while nobody answers
 async def test_jobs_that_no_manager_has_seen_are_not_forgotten(installing: Installing) -> None:
     await installing.installed(*INSIDE, "--set", 'config.labels.queue=["example.com/queue"]')
     named = job("named", "default", queue="", labels={"example.com/queue": "main"}, suspend=False)
@@ -129,6 +131,7 @@ async def test_jobs_that_no_manager_has_seen_are_not_forgotten(installing: Insta
     assert (await inside.get("job", "plain"))["spec"]["suspend"], "none of Usher's"
 
 
+@pytest.mark.since136
 async def test_jobs_that_draw_on_a_queue_job_are_not_forgotten(installing: Installing) -> None:
     """They have no unit of their own, and the doors hold them as well."""
     await installing.installed(*INSIDE)

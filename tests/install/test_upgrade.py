@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,10 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from installing import CHART, NAMESPACE, OVER, Installing, foreign
-from living import QUICK, Live
-
-from usher.app.process import ManagerProcess
-from usher.settings.loader import load_text
+from living import Live
 
 pytestmark = pytest.mark.controlplane
 
@@ -25,7 +21,7 @@ async def live(installing: Installing) -> AsyncIterator[Live]:
     found = Live(installing.kubectl.within("tenant"), installing.kubectl)
     yield found
     await found.close()
-    await installing.kubectl("delete", "namespace", "tenant")
+    await installing.forget("tenant")
 
 
 def newer_chart(place: Path) -> Path:
@@ -38,12 +34,6 @@ def newer_chart(place: Path) -> Path:
     column = "    additionalPrinterColumns:\n    - name: Newer\n      type: string\n      jsonPath: .spec.quota\n"
     queues.write_text(queues.read_text().replace("    additionalPrinterColumns:\n", column))
     return chart
-
-
-async def starts(installing: Installing, live: Live) -> ManagerProcess:
-    process = ManagerProcess(await installing.account(), load_text("admission: {port: 0}", "test", QUICK))
-    live.processes.append((process, asyncio.ensure_future(process.run())))
-    return process
 
 
 async def queued(live: Live) -> dict[str, dict[str, Any]]:
@@ -68,7 +58,7 @@ async def test_helm_upgrades_keep_all_units_and_what_the_manager_wrote(
     install = ("install", "usher", str(CHART), "-n", NAMESPACE, "--create-namespace", *OVER, *wait)
     done = await installing.helm(helm, *install)
     assert done.code == 0, done.err
-    old = await starts(installing, live)
+    old = await installing.manages(live, *await installing.at_service())
     before = await queued(live)
 
     async def trusted() -> bool:
@@ -87,7 +77,7 @@ async def test_helm_upgrades_keep_all_units_and_what_the_manager_wrote(
     assert "Newer" in [each["name"] for each in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
     deployment = await installing.kubectl.within(NAMESPACE).get("deployment", "usher")
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "usher:9.9.9"
-    await starts(installing, live)
+    await installing.manages(live)
     await live.stop(old)
     await live.kubectl("delete", "job", "runs")
     running = await live.until("waits", "Running")
@@ -104,7 +94,7 @@ async def test_helm_upgrades_keep_all_units_and_what_the_manager_wrote(
 
 async def test_usher_install_over_itself_keeps_all_units(installing: Installing, live: Live) -> None:
     await installing.installed("--no-wait")
-    await starts(installing, live)
+    await installing.manages(live, *await installing.at_service())
     before = await queued(live)
 
     done = await installing.installed("--no-wait", "--set", "config.log.level=debug", "--set", "image.tag=9.9.9")

@@ -16,9 +16,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from usher.api.names import API_VERSION, GROUP, QUEUE_NAME, VERSION
 from usher.app.cluster import LiveCluster
@@ -211,7 +212,7 @@ def job(
 async def account(admin: Kubectl) -> Config:
     """How to talk to the cluster as the manager's service account, which is installed."""
     token = (await admin("create", "token", "usher", "-n", "usher-system")).strip()
-    return replace(kubeconfig.load(admin.kubeconfig), user=User(token=token))
+    return structs.replace(kubeconfig.load(admin.kubeconfig), user=User(token=token))
 
 
 async def prepare(admin: Kubectl) -> None:
@@ -224,7 +225,8 @@ async def prepare(admin: Kubectl) -> None:
 
 async def clean(admin: Kubectl) -> None:
     """Nothing of ours is left for the next test."""
-    await admin("delete", f"queuequotas.{GROUP}", "--all", "--wait=true")
-    await admin("delete", f"queues.{GROUP}", "--all", "--all-namespaces", "--wait=true")
-    await admin("delete", f"queuejobs.{GROUP}", "--all", "--all-namespaces", "--wait=true")
+    kinds = ",".join(f"{plural}.{GROUP}" for plural in ("queuequotas", "queues", "queuejobs", "queueunits"))
     await admin("delete", "jobs.batch", "--all", "--all-namespaces", "--wait=true", "--cascade=background")
+    await admin("delete", kinds, "--all", "--all-namespaces", "--wait=true")
+    with contextlib.suppress(KubectlError):  # one whose node was lost does not go by itself
+        await admin("wait", "--for=delete", "pods", "-l", "job-name", "--all-namespaces", "--timeout=10s")

@@ -110,7 +110,9 @@ async def _start_manager(cluster: Cluster) -> asyncio.subprocess.Process:
     from usher.install.values import Values
     from usher.install.whole import kinds, namespace
 
-    values = Values({"config": {"admission": OUTSIDE}})
+    served = await cluster.kubectl("get", "--raw", "/apis/admissionregistration.k8s.io/v1")
+    policies = '"MutatingAdmissionPolicy"' in served  # parts that were given may be older than 1.36
+    values = Values({"config": {"admission": OUTSIDE}}, policies=policies)
     found = [namespace(values), *(part.object for part in (*kinds(), *rights(values), *doors(values)))]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
     await cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listed)

@@ -14,6 +14,8 @@ from usher.devcluster.parts import Parts
 from usher.devcluster.pki import Authority, Identity
 
 LOOPBACK = "127.0.0.1"
+SERVICES = "127.64.0.0/16"
+"""Addresses of Services: loopback, too, so that whoever listens at one is reached, and nothing leaves the machine."""
 CLIENTS = {
     "admin": ("kubernetes-admin", "system:masters"),
     "kube-controller-manager": ("system:kube-controller-manager", ""),
@@ -140,7 +142,7 @@ def _apiserver(layout: Layout) -> list[str]:
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={accounts}",
         f"--service-account-signing-key-file={accounts}",
-        "--service-cluster-ip-range=10.0.0.0/16",
+        f"--service-cluster-ip-range={SERVICES}",
         "--allow-privileged=true",
     ]
 

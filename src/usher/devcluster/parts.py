@@ -1,9 +1,10 @@
 """The parts of the control plane: which programs, from which Go packages, at which versions, and where they are.
 
-`parts/go.mod` is the only place that names versions. `find_parts()` is what everybody calls: a set of ready binaries
-that `USHER_CONTROLPLANE_BIN` or `KUBEBUILDER_ASSETS` names is used as it is, otherwise the pinned set is taken from the
-cache, and built there first if it is missing. The cache key covers pins, build recipe and platform, but not the
-version of Go that built them: the programs are the same, and a new Go should not cost ten minutes.
+`parts/go.mod` (and `oldest/go.mod` beside it) is the only place that names versions. `find_parts()` is what everybody
+calls: a set of ready binaries that `USHER_CONTROLPLANE_BIN` or `KUBEBUILDER_ASSETS` names is used as it is, otherwise
+the pinned set is taken from the cache, and built there first if it is missing. The cache key covers pins, build recipe
+and platform, but not the version of Go that built them: the programs are the same, and a new Go should not cost ten
+minutes.
 """
 
 import hashlib
@@ -28,6 +29,11 @@ PACKAGES = {
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
 }
 """Program name to the Go package that it is built from, in build order."""
+
+OLDEST = "oldest"
+"""The pins of the oldest Kubernetes that Usher supports."""
+OF_KUBERNETES = {name: PACKAGES[name] for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")}
+"""What those pins are for; everything else is taken from the usual set."""
 
 OVERRIDES = ("USHER_CONTROLPLANE_BIN", "KUBEBUILDER_ASSETS")
 """Environment variables that name a directory of ready binaries; the first one that is set wins."""
@@ -66,9 +72,9 @@ def version_of(module: str, of: str = "parts") -> str:
     return found[1]
 
 
-def ldflags() -> str:
+def ldflags(of: str = "parts") -> str:
     """Strip the binaries, and tell them their version, which a build from the module proxy does not know."""
-    kubernetes = version_of("k8s.io/kubernetes")
+    kubernetes = version_of("k8s.io/kubernetes", of)
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     values = {"gitVersion": kubernetes, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -76,10 +82,9 @@ def ldflags() -> str:
     return " ".join(["-s", "-w", *flags])
 
 
-def pinned_dir() -> Path:
-    """Where the pinned set is, or will be once it is built."""
-    key = key_of("parts", [ldflags(), *PACKAGES])
-    return cache_dir() / "parts" / f"{version_of('k8s.io/kubernetes')}-{key}"
+def directory_of(of: str = "parts", programs: Iterable[str] = PACKAGES) -> Path:
+    """Where a pinned set is, or will be once it is built."""
+    return cache_dir() / "parts" / f"{version_of('k8s.io/kubernetes', of)}-{key_of(of, [ldflags(of), *programs])}"
 
 
 def key_of(of: str, recipe: list[str]) -> str:
@@ -96,11 +101,30 @@ def find_parts(say: Say = say_on_stderr) -> Parts:
     for variable in OVERRIDES:
         if value := os.environ.get(variable):
             return _given(variable, Path(value).expanduser().absolute())
-    directory = pinned_dir()
+    return _pinned(say)
+
+
+def _pinned(say: Say) -> Parts:
+    directory = directory_of()
     if missing_in(directory):
         from usher.devcluster.build import build_parts  # only a cold start needs it
 
         build_parts(directory, say)
+    return Parts(directory)
+
+
+def find_oldest(say: Say = say_on_stderr) -> Parts:
+    """A complete set with the oldest Kubernetes that is supported, for `make oldest`; builds what is missing."""
+    usual, directory = _pinned(say), directory_of(OLDEST, OF_KUBERNETES)
+    if missing_in(directory, OF_KUBERNETES):
+        from usher.devcluster.build import Recipe, build  # only a cold start needs it
+
+        recipe = Recipe("the oldest control plane", pins(OLDEST), OF_KUBERNETES, ldflags(OLDEST), "6 to 8 minutes")
+        build(recipe, directory, say)
+    for name in PACKAGES.keys() - OF_KUBERNETES.keys():
+        link = directory / f".{name}-{os.getpid()}"
+        link.symlink_to(usual.path(name))
+        link.replace(directory / name)  # an older one may lead to what is there no more
     return Parts(directory)
 
 

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 LIFETIME = datetime.timedelta(days=365)
 SKEW = datetime.timedelta(hours=1)
 SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")
+SERVER_ADDRESSES = ("127.0.0.1", "127.64.0.1")
 
 
 @dataclass(frozen=True)

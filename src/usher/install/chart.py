@@ -20,15 +20,13 @@ import yaml
 from usher import __version__
 from usher.api.crd import crds
 from usher.install.doors import POLICIES, WEBHOOK, Variant, templates
-from usher.install.part import Part
+from usher.install.part import OLDEST, Part
 from usher.install.texts import CHECKS, HEADER, HELPERS, IGNORED, NOTES, VALUES_HEADER
 from usher.install.values import FIELDS, Field, Values, schema
 from usher.install.whole import OUTSIDE, parts
 from usher.settings.tree import Settings
 
 FOLDER: Final = "deploy/helm/usher"
-KUBERNETES: Final = ">=1.32.0-0"
-"""The oldest server: it serves every field that is used (selectable fields of definitions are the newest of them)."""
 OPEN, CLOSE = "⟦", "⟧"
 _HOLE: Final = re.compile(f"{OPEN}([^{CLOSE}]*){CLOSE}")
 
@@ -144,6 +142,7 @@ def _doors(values: Values) -> list[Part]:
     variants = [
         Variant(managed if named else without, named, audit, by)
         for named, audit, by in product((False, True), (False, True), (POLICIES, WEBHOOK))
+        if not (audit and by == WEBHOOK)
     ]
     return templates(variants)
 
@@ -226,7 +225,7 @@ def _chart() -> str:
         "type": "application",
         "version": __version__,
         "appVersion": __version__,
-        "kubeVersion": KUBERNETES,
+        "kubeVersion": f">={OLDEST[0]}.{OLDEST[1]}.0-0",
         "annotations": {"artifacthub.io/license": "Apache-2.0"},
     }
     return yaml.safe_dump(chart, sort_keys=False, width=120)

@@ -15,6 +15,9 @@ PART_OF: Final = "app.kubernetes.io/part-of"
 LABELS: Final = {"app.kubernetes.io/name": NAME, PART_OF: NAME}
 KEEP: Final = {"helm.sh/resource-policy": "keep"}
 """What has this stays when the chart goes."""
+OLDEST: Final = (1, 34)
+"""The oldest Kubernetes that takes our definitions: before it, rules about quantities count as too expensive, because a
+`maxLength` beside `x-kubernetes-int-or-string` is not seen. `make oldest` runs tests on it."""
 
 
 @dataclass(frozen=True)

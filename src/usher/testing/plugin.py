@@ -54,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare the place; nothing is started yet. Only the process that owns the run does this."""
     config.addinivalue_line("markers", "controlplane: needs the real control plane (added by its fixtures)")
     config.addinivalue_line("markers", "flow: takes minutes; `make flow` runs it")
+    config.addinivalue_line("markers", "since136: needs what Kubernetes has since 1.36; `make oldest` leaves it out")
     config.addinivalue_line("markers", "crash: stops a manager at one of its writes; `make crashes` runs them all")
     if not hasattr(config, "workerinput"):
         directory = Path(tempfile.mkdtemp(prefix="usher-tests-"))
