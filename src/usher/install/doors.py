@@ -32,12 +32,14 @@ class Variant:
 
 
 def variant_of(values: Values) -> Variant:
-    """The one that these values mean."""
-    settings = values.settings
+    """The one that these values mean. An audit has what can warn: policies that validate, which every server takes."""
+    settings, audit = values.settings, values.settings.mode == "audit"
     by = settings.admission.mode
     if by == "auto":
         by = POLICIES if values.policies else WEBHOOK
-    return Variant(settings, bool(settings.managed_namespaces), settings.mode == "audit", by)
+    if audit and by == WEBHOOK:
+        by = POLICIES
+    return Variant(settings, bool(settings.managed_namespaces), audit, by)
 
 
 def doors(values: Values) -> list[Part]:
@@ -46,7 +48,7 @@ def doors(values: Values) -> list[Part]:
 
 
 def made(variant: Variant) -> list[Object]:
-    """The objects of a variant. An audit asks nobody and changes nothing: it only has what can warn."""
+    """The objects of a variant. An audit asks nobody and changes nothing."""
     found: list[Object] = []
     if variant.by == POLICIES:
         found += policies.objects(variant.settings, audit=variant.audit)

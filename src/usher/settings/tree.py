@@ -392,7 +392,7 @@ class Settings:
     mode: str = setting(
         "enforce",
         "`audit`: decide and report, and hold nothing: no job, unit or pod is written, so that Usher can be tried on a "
-        "live cluster.",
+        "live cluster. At the doors are only policies that warn, and none if `admission.mode` is `off`.",
         choice("enforce", "audit"),
     )
     system_namespace: str = setting(

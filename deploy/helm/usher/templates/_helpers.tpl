@@ -14,10 +14,13 @@
 {{- toYaml $config -}}
 {{- end }}
 
-{{- /* Who decides at the door: policies (the webhook does the rest), the webhook, or nobody (off). */}}
+{{- /* Who decides at the door: policies (the webhook does the rest, if this is no audit), the webhook, or nobody (off).
+*/}}
 {{- define "usher.doors" -}}
 {{- $mode := dig "admission" "mode" "auto" .Values.config -}}
-{{- if eq $mode "auto" -}}
+{{- if and (eq .Values.config.mode "audit") (ne $mode "off") -}}
+policies
+{{- else if eq $mode "auto" -}}
 {{- $has := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
 {{- ternary "policies" "webhook" $has -}}
 {{- else -}}
