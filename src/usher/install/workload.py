@@ -17,6 +17,9 @@ METRICS: Final = "usher-metrics"
 SELECTOR: Final = {"app.kubernetes.io/name": NAME}
 USER: Final = 65532
 """Nobody that any image has."""
+LEAVE_S: Final = 5
+"""How long a replica that is to go still answers: nodes learn a moment later that nobody is to be sent there, and a
+review that meets nobody is a job refused."""
 FILE: Final = "manager"
 
 
@@ -112,6 +115,7 @@ def _container(values: Values) -> dict[str, Any]:
         "livenessProbe": {"httpGet": {"path": "/livez", "port": "metrics"}, "periodSeconds": 10, "failureThreshold": 3},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
         "startupProbe": {"httpGet": {"path": "/livez", "port": "metrics"}, "periodSeconds": 2, "failureThreshold": 60},
+        "lifecycle": {"preStop": {"sleep": {"seconds": LEAVE_S}}},
         "resources": values.at("resources"),
         "securityContext": {
             "allowPrivilegeEscalation": False,
