@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 from installing import NAMESPACE, Installing, foreign, ran
+from living import job
 
+from usher.install import applying, removal
+from usher.install.census import Held
+from usher.install.values import read_values
+from usher.jobkinds.registry import BUILT_IN
+from usher.kube import kubeconfig
+from usher.kube.client import Client
 from usher.testing.waits import eventually
 
 pytestmark = pytest.mark.controlplane
@@ -31,6 +38,7 @@ async def test_it_installs_waits_and_changes_only_what_is_said(installing: Insta
     assert "usher" in await installing.names("networkpolicy")
 
 
+@pytest.mark.since136
 async def test_the_server_takes_every_object_also_the_doors(installing: Installing) -> None:
     done = await installing.installed("--no-wait")
 
@@ -115,6 +123,26 @@ async def test_definitions_of_somebody_else_are_refused_unless_adopted(
     assert "queuePolicy" in str(found["spec"])
 
 
+async def test_definitions_that_are_being_deleted_are_not_installed_over(installing: Installing) -> None:
+    held = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "Queue",
+        "metadata": {"name": "held", "namespace": "default", "finalizers": ["example.com/test"]},
+    }
+    await installing.kubectl.apply(foreign())
+    await installing.kubectl("wait", "--for=condition=Established", "crd/queues.scheduling.x-k8s.io")
+    await installing.kubectl.apply(held)
+    await installing.kubectl("delete", "crd", "queues.scheduling.x-k8s.io", "--wait=false")
+
+    refused = await installing.usher("install", *OFF, "--adopt-crds")
+
+    assert refused.code == 1
+    assert refused.err.startswith("Error: queues.scheduling.x-k8s.io: these definitions are being deleted")
+    assert NAMESPACE not in await installing.names("namespaces")
+    await installing.kubectl("patch", "queue", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    await installing.kubectl("wait", "--for=delete", "crd/queues.scheduling.x-k8s.io")
+
+
 async def test_mistakes_are_said_before_anything_is_asked(installing: Installing) -> None:
     done = await installing.usher("install", "--set", "replica=3")
 
@@ -123,11 +151,93 @@ async def test_mistakes_are_said_before_anything_is_asked(installing: Installing
     assert NAMESPACE not in await installing.names("namespaces")
 
 
+@pytest.mark.parametrize(
+    ("major", "minor", "want"),
+    [("1", "32", (1, 32)), ("1", "32+", (1, 32)), ("1", "9", (1, 9)), ("2", "0", (2, 0)), ("", "", (0, 0))],
+)
+def test_the_version_of_a_server_is_read_as_providers_write_it(major: str, minor: str, want: tuple[int, int]) -> None:
+    assert applying.version_of({"major": major, "minor": minor}) == want
+
+
+async def test_a_server_that_is_too_old_is_refused_before_anything_is_written(
+    installing: Installing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applying, "OLDEST", (1, 99))
+    async with Client(
+        kubeconfig.load(installing.cluster.kubeconfig), user_agent="usher", field_manager="usher"
+    ) as client:
+        with pytest.raises(
+            applying.InstallError, match=r"This is Kubernetes v1\.\d+.*, and Usher needs 1\.99 or later"
+        ):
+            await applying.install(client, read_values([], [], NAMESPACE), applying.Plan(), print)
+
+    assert NAMESPACE not in await installing.names("namespaces")
+
+
+async def test_doors_of_a_manager_outside_are_refused_before_anything_is_written(installing: Installing) -> None:
+    await installing.installed("--no-wait")
+    at = '[{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://127.0.0.1:1/mutate"}}]'
+    await installing.kubectl("patch", "mutatingwebhookconfiguration", "usher", "--type=json", "-p", at)
+
+    done = await installing.usher("install", "--no-wait", "--set", "replicas=5")
+
+    assert done.code == 1
+    assert done.err.startswith("Error: A manager outside of the cluster answers at the doors here (admission.host).")
+    deployment = await installing.kubectl.within(NAMESPACE).get("deployment", "usher")
+    assert deployment["spec"]["replicas"] == 2
+    await installing.kubectl("delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "usher")
+    await installing.installed("--no-wait")
+
+
+async def test_a_manager_outside_is_installed_for_again_as_it_was(installing: Installing) -> None:
+    outside = ("--no-wait", "--set", "replicas=0", "--set", "config.admission.host=127.0.0.1")
+    await installing.installed(*outside)
+
+    done = await installing.installed(*outside)
+
+    assert "Usher 0.1.0 is installed" in done.out
+    found = await installing.kubectl.get("validatingwebhookconfiguration", "usher")
+    assert all(each["clientConfig"]["url"].startswith("https://127.0.0.1:") for each in found["webhooks"])
+
+
 async def test_replicas_that_do_not_come_are_said_with_where_to_look(installing: Installing) -> None:
     done = await installing.usher("install", *OFF, "--set", "nodeSelector.disk=none", "--timeout", "2s")
 
     assert done.code == 1
     assert f"after 2 s they are not available: see kubectl -n {NAMESPACE} get pods" in done.err
+
+
+async def test_a_job_that_ran_before_runs_again_when_it_is_released(installing: Installing) -> None:
+    await installing.installed(*OFF, "--no-wait")
+    inside = installing.kubectl.within("default")
+    await inside.apply(job("again", "default", queue="", suspend=False))
+    await inside("wait", "--for=jsonpath={.status.ready}=1", "job/again", "--timeout=60s")
+    await inside("label", "job", "again", "scheduling.x-k8s.io/queue-name=main")
+    await inside("patch", "job", "again", "-p", '{"spec":{"suspend":true}}')
+    await inside("wait", "--for=condition=Suspended", "job/again", "--timeout=60s")
+
+    done = await installing.usher("uninstall", "--yes", "--release-jobs")
+
+    assert "default/again released" in done.out
+    await inside("wait", "--for=jsonpath={.status.ready}=1", "job/again", "--timeout=60s")
+
+
+async def test_a_job_that_its_owner_has_let_start_meanwhile_is_no_problem(installing: Installing) -> None:
+    inside = installing.kubectl.within("default")
+    await inside.apply(job("meanwhile", "default", queue="", suspend=False))
+    await inside("wait", "--for=jsonpath={.status.ready}=1", "job/meanwhile", "--timeout=60s")
+    found = await inside.get("job", "meanwhile")
+    before = {**found, "spec": {**found["spec"], "suspend": True}}  # as it was when jobs were counted
+    before["status"] = {**found["status"], "conditions": [{"type": "Suspended", "status": "True"}]}
+    said: list[str] = []
+
+    async with Client(
+        kubeconfig.load(installing.cluster.kubeconfig), user_agent="usher", field_manager="usher"
+    ) as client:
+        await removal._release(client, Held(BUILT_IN[0], before, None), said.append)
+
+    assert said == ["default/meanwhile released"]
+    assert (await inside.get("job", "meanwhile"))["status"]["startTime"] == found["status"]["startTime"]
 
 
 async def test_uninstalling_removes_what_was_installed_and_keeps_the_kinds(installing: Installing) -> None:

@@ -1,19 +1,22 @@
 """Putting Usher into a cluster, or bringing it up to date: server-side apply, in order, with waits where order matters.
 
-Refused before anything is written: definitions of our names that are not ours (unless adopted), and what Helm has
-installed. What an earlier `usher install` made and this one has no more is deleted at the end.
+Refused before anything is written: a server that is too old, definitions of our names that are not ours (unless
+adopted) or are being deleted, what Helm has installed, and doors at which a manager outside answers. What an earlier
+`usher install` made and this one has no more is deleted at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from usher.install.part import KEEP, NAME, PART_OF, Object
+from usher.install.part import KEEP, NAME, OLDEST, PART_OF, Object
 from usher.install.resources import ALL, CRDS, DEPLOYMENTS, DOORS, place
 from usher.install.values import Values
 from usher.install.whole import objects
@@ -55,8 +58,10 @@ async def has_policies(client: Client) -> bool:
 async def install(client: Client, values: Values, plan: Plan, say: Say) -> None:
     """Apply everything; raises InstallError or KubeError. What is there already is brought up to date."""
     wanted = objects(values)
+    await _refuse_old(client)
     await _refuse_foreign(client, wanted, plan.adopt or values.at("crds.adopt"))
     await _refuse_helm(client, values)
+    await _refuse_outside(client, wanted)
     first = [each for each in wanted if each["kind"] not in _kinds(DOORS) or _kept(each)]
     doors = [each for each in wanted if each not in first]
     for body in first:
@@ -110,16 +115,37 @@ async def _prune(client: Client, wanted: list[Object], plan: Plan, say: Say) -> 
             say(f"{resource.kind} {meta['name']} deleted: it is not wanted any more")
 
 
+async def _refuse_old(client: Client) -> None:
+    said = json.loads(await client.raw("GET", "/version"))
+    if version_of(said) < OLDEST:
+        raise InstallError(
+            f"This is Kubernetes {said.get('gitVersion')}, and Usher needs {OLDEST[0]}.{OLDEST[1]} or later: upgrade "
+            "the cluster first."
+        )
+
+
+def version_of(said: Mapping[str, Any]) -> tuple[int, int]:
+    """Major and minor version, of what a server says of itself; providers add to it (`32+`)."""
+    found = re.match(r"(\d+)\D*\.(\d+)", f"{said.get('major')}.{said.get('minor')}")
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
 async def _refuse_foreign(client: Client, wanted: list[Object], adopt: bool) -> None:
-    foreign = []
-    for body in wanted:
-        if body["kind"] == CRDS.kind and not adopt:
-            try:
-                found = await client.get(CRDS, body["metadata"]["name"])
-            except NotFound:
-                continue
-            if found["metadata"].get("labels", {}).get(PART_OF) != NAME:
-                foreign.append(found["metadata"]["name"])
+    foreign, going = [], []
+    for name in [body["metadata"]["name"] for body in wanted if body["kind"] == CRDS.kind]:
+        try:
+            found = (await client.get(CRDS, name))["metadata"]
+        except NotFound:
+            continue
+        if found.get("deletionTimestamp"):
+            going.append(name)
+        elif found.get("labels", {}).get(PART_OF) != NAME and not adopt:
+            foreign.append(name)
+    if going:
+        raise InstallError(
+            f"{', '.join(going)}: these definitions are being deleted, with their objects. Try again when they are "
+            "gone; if they stay, some of their objects have finalizers."
+        )
     if foreign:
         raise InstallError(
             f"{', '.join(foreign)}: this cluster has definitions of these names that are not Usher's. Uninstall what "
@@ -134,6 +160,23 @@ async def _refuse_helm(client: Client, values: Values) -> None:
         return
     if found["metadata"].get("labels", {}).get(MANAGED_BY) == "Helm":
         raise InstallError(f"Usher in {values.namespace} is a release of Helm: upgrade it with helm upgrade.")
+
+
+async def _refuse_outside(client: Client, wanted: list[Object]) -> None:
+    """A manager outside of the cluster has written its address where a Service would stand, and both cannot."""
+    for body in wanted:
+        if not any(each["clientConfig"].get("service") for each in body.get("webhooks") or ()):
+            continue
+        resource, name, _ = place(body)
+        try:
+            found = await client.get(resource, name)
+        except NotFound:
+            continue
+        if any(each["clientConfig"].get("url") for each in found.get("webhooks") or ()):
+            raise InstallError(
+                "A manager outside of the cluster answers at the doors here (admission.host). Stop it, and run: "
+                f"kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration {name}"
+            )
 
 
 async def _established(client: Client, name: str) -> bool:
