@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 from doorway import JOBS, PODS, Doorway, doorway, job_of, pod_of
-from living import Live
+from living import KINDS, Live
 
 from usher.devcluster.kubectl import KubectlError
 from usher.kube.client import Propagation
-from usher.kube.resource import untyped
+from usher.kube.errors import NotFound
+from usher.kube.resource import Resource, untyped
 
 CONFIG_MAPS = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
 DAEMON_SETS = untyped("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", namespaced=True)
+FINALIZER = "example.com/test"
 PAUSED = "scheduling.x-k8s.io/paused"
 QUOTA = "scheduling.x-k8s.io/quota-name"
 
@@ -30,6 +32,14 @@ async def opened(way: Doorway) -> None:
 async def pods_of(way: Doorway, job: str, namespace: str) -> list[dict[str, Any]]:
     found = await way.live.pods(job, namespace)
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+
+
+async def gone(way: Doorway, resource: Resource[Any], name: str, namespace: str | None) -> bool:
+    try:
+        await way.live.client.get(resource, name, namespace)
+    except NotFound:
+        return True
+    return False
 
 
 def workload(kind: str, name: str) -> dict[str, Any]:
@@ -81,6 +91,7 @@ async def test_a_paused_job_is_queued_again_when_its_owner_resumes_it(live: Live
 async def test_while_usher_is_down_jobs_are_held_and_nothing_else_notices(live: Live) -> None:
     async with doorway(live, policies=True) as way:
         await live.quota("theirs", namespaces=[way.spaces["other"]])
+        await live.quota("kept", namespaces=[way.spaces["other"]])
         await opened(way)
         tenant, managed, other = way.as_("tenant"), way.spaces["managed"], way.spaces["other"]
         await tenant.create(JOBS, job_of("before", queue=""), managed)
@@ -97,6 +108,9 @@ async def test_while_usher_is_down_jobs_are_held_and_nothing_else_notices(live: 
                 assert await way.refusal(tenant.patch(JOBS, name, namespace, trick))
         said = await way.refusal(tenant.create(PODS, pod_of("past-the-queue"), managed))
         assert "created.pods.usher.dev" in said  # nobody answers, so nothing slips past
+
+        await live.client.delete(KINDS["quota"], "kept", propagation=Propagation.FOREGROUND)
+        await live.wait("a quota that is deleted goes", lambda: gone(way, KINDS["quota"], "kept", None))
 
         # Everybody else goes on: other namespaces, jobs of nobody's queue, and what was let in before.
         await tenant.create(PODS, pod_of("pod"), other)
@@ -123,7 +137,12 @@ async def test_without_policies_nothing_slips_past_while_usher_is_down(live: Liv
         await opened(way)
         tenant, other = way.as_("tenant"), way.spaces["other"]
         await tenant.create(JOBS, job_of("before"), way.team)
+        await tenant.create(JOBS, job_of("going"), way.team)
         await live.until("before", "Running")
+        await live.until("going", "Running")
+        kept = job_of("kept", parallelism=99, completions=99)
+        await tenant.create(JOBS, {**kept, "metadata": {**kept["metadata"], "finalizers": [FINALIZER]}}, way.team)
+        await live.until("kept", "Enqueued")
         await live.kill()
 
         said = await way.refusal(tenant.create(JOBS, job_of("named"), way.team))
@@ -132,6 +151,13 @@ async def test_without_policies_nothing_slips_past_while_usher_is_down(live: Liv
         await tenant.create(PODS, pod_of("pod"), other)
         await tenant.create(JOBS, job_of("free", queue=""), other)
         await tenant.delete(JOBS, "before", way.team, propagation=Propagation.BACKGROUND)
+        await tenant.delete(JOBS, "going", way.team, propagation=Propagation.FOREGROUND)
+        await live.wait("a job goes with its pods", lambda: gone(way, JOBS, "going", way.team))
+        await tenant.delete(JOBS, "kept", way.team)
+        for trick in ({"spec": {"suspend": False}}, {"metadata": {"labels": None}}):
+            assert await way.refusal(tenant.patch(JOBS, "kept", way.team, trick)), "it is there as long as it likes"
+        await tenant.patch(JOBS, "kept", way.team, {"metadata": {"finalizers": None}})
+        assert await gone(way, JOBS, "kept", way.team)
         await way.manager()
 
         async def accepted() -> bool:

@@ -88,6 +88,18 @@ def test_every_entry_matches_only_what_concerns_usher() -> None:
                 assert "not-by-usher" in names, entry["name"]
 
 
+def test_nobody_is_asked_when_something_that_is_being_deleted_loses_its_finalizers() -> None:
+    """Where changes are asked about at all; but for statuses, gates and ResourceQuotas, whose conditions say more."""
+    for with_policies in (True, False):
+        for made in configurations.objects(Settings(), policies=with_policies):
+            for entry in made["webhooks"]:
+                changed = any("UPDATE" in rule["operations"] for rule in entry["rules"])
+                narrow = entry["name"].startswith(("started.", "statuses.", "gates.", "made."))
+                names = {each["name"] for each in entry["matchConditions"]}
+                assert "not-only-going" in names or narrow or not changed, entry["name"]
+                assert "not-only-going" not in names or not narrow, "anybody could write a status then"
+
+
 def test_the_service_is_the_one_of_the_settings_and_a_url_takes_its_place() -> None:
     settings = load_text("systemNamespace: queues\nadmission: {service: doors, timeout: 7s}", "test")
     inside = configurations.objects(settings, policies=True)[0]["webhooks"][0]

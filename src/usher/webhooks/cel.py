@@ -82,6 +82,12 @@ def not_owned(terms: Terms) -> str:
     return f"!({believed} && {owned})"
 
 
+def not_going() -> str:
+    """Not a change by which something that is being deleted only loses its finalizers: it goes, whoever answers."""
+    same = " && ".join(f"!{differs(path)}" for path in ("spec", "metadata.labels", "metadata.annotations"))
+    return f"!(oldObject != null && has(oldObject.metadata.deletionTimestamp) && {same})"
+
+
 def not_exempt(terms: Terms) -> str:
     """Not in Kubernetes' own namespaces, nor in Usher's."""
     return f"!request.namespace.startsWith('kube-') && request.namespace != {quoted(terms.system_namespace)}"
