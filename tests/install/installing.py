@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from usher.app.process import ManagerProcess
 from usher.devcluster.clusters import Cluster
+from usher.devcluster.kubectl import KubectlError
 from usher.kube.config import Config
-from usher.kube.errors import KubeError
 from usher.settings.loader import load_text
+from usher.testing.waits import eventually
 from usher.webhooks.configurations import PORT
 
 if TYPE_CHECKING:
@@ -93,23 +94,32 @@ class Installing:
 
     async def manages(self, live: Live, *there: str) -> ManagerProcess:
         """A manager with nothing but its account, which goes with the test; the doors are open when this returns."""
-        from living import KINDS, QUICK, job
+        from living import QUICK
 
         process = ManagerProcess(await self.account(), load_text("admission: {port: 0}", "test", (*QUICK, *there)))
         task = asyncio.ensure_future(process.run())
         live.processes.append((process, task))
 
-        async def taken() -> bool:
-            """Before Kubernetes 1.36 only once the manager answers."""
-            assert not task.done(), task.exception()
-            try:
-                await live.client.create(KINDS["job"], job("asked", live.namespace), live.namespace, dry_run=True)
-            except KubeError:
-                return False
-            return True
-
-        await live.wait("a job is taken", taken)
+        await self.holds(live.namespace, running=task)
         return process
+
+    async def holds(self, namespace: str, *, running: asyncio.Future[None] | None = None, **named: Any) -> None:
+        """Wait until such a job is created suspended: an API server goes by what is installed a moment after it is
+        there, by one policy sooner than by another, and before Kubernetes 1.36 only once the manager answers."""
+        from living import job
+
+        asked = json.dumps(job("asked", namespace, suspend=False, **named))
+
+        async def held() -> bool:
+            if running is not None and running.done():
+                running.result()
+            try:
+                found = await self.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=asked)
+            except KubectlError:
+                return False
+            return bool(json.loads(found)["spec"]["suspend"])
+
+        await eventually(held, why="jobs that name a queue are held")
 
     async def names(self, kind: str, *arguments: str) -> set[str]:
         """The names of all objects of a kind that match."""
@@ -138,9 +148,10 @@ class Installing:
     async def clean(self) -> None:
         """Nothing of Usher is left, nor any job."""
         await self.usher("uninstall", "--release-jobs", "--crds", "--yes")
-        await self.kubectl("delete", "jobs.batch", "--all", "-A", "--cascade=background")
-        await self.kubectl("delete", "namespace", NAMESPACE, *self._forgotten, "--ignore-not-found")
-        await self.kubectl("delete", "crd", "queues.scheduling.x-k8s.io", "--ignore-not-found")
+        patiently = ("--ignore-not-found", "--timeout=5m")  # what stays is a failure
+        await self.kubectl("delete", "jobs.batch", "--all", "-A", "--cascade=background", "--timeout=5m")
+        await self.kubectl("delete", "namespace", NAMESPACE, *self._forgotten, *patiently)
+        await self.kubectl("delete", "crd", "queues.scheduling.x-k8s.io", *patiently)
 
 
 def foreign() -> dict[str, object]:

@@ -126,6 +126,7 @@ async def leads(installing: Installing, live: Live) -> ManagerProcess:
         return all(each["clientConfig"].get("caBundle") for each in found["webhooks"])
 
     await live.wait("the doors are open", answers)
+    await installing.holds(live.namespace)
     return process
 
 

@@ -9,7 +9,6 @@ from installing import NAMESPACE, Installing
 from living import Live, job
 
 from usher.api.names import PAUSED, QUEUE_JOB
-from usher.testing.waits import eventually
 
 pytestmark = pytest.mark.controlplane
 
@@ -113,14 +112,8 @@ async def test_jobs_that_no_manager_has_seen_are_not_forgotten(installing: Insta
     named = job("named", "default", queue="", labels={"example.com/queue": "main"}, suspend=False)
     plain = job("plain", "default", queue="", suspend=True)
     await installing.kubectl.apply(plain)
-
-    async def held() -> bool:
-        """A policy works a moment after it is there."""
-        await installing.kubectl("delete", "job", "named", "-n", "default", "--ignore-not-found")
-        await installing.kubectl.apply(named)
-        return bool((await installing.kubectl.within("default").get("job", "named"))["spec"]["suspend"])
-
-    await eventually(held, why="the job is held")
+    await installing.holds("default", queue="", labels={"example.com/queue": "main"})
+    await installing.kubectl.apply(named)
 
     done = await installing.usher("uninstall", "--yes", "--release-jobs")
 
@@ -138,15 +131,9 @@ async def test_jobs_that_draw_on_a_queue_job_are_not_forgotten(installing: Insta
     drawing = job("drawing", "default", queue="", labels={QUEUE_JOB: "mine"}, suspend=False)
     paused = job("paused", "default", queue="", labels={QUEUE_JOB: "mine"}, annotations={PAUSED: "true"}, suspend=True)
     await installing.kubectl.apply(paused)
+    await installing.holds("default", queue="", labels={QUEUE_JOB: "mine"})
+    await installing.kubectl.apply(drawing)
     inside = installing.kubectl.within("default")
-
-    async def held() -> bool:
-        """A policy works a moment after it is there."""
-        await inside("delete", "job", "drawing", "--ignore-not-found")
-        await installing.kubectl.apply(drawing)
-        return bool((await inside.get("job", "drawing"))["spec"]["suspend"])
-
-    await eventually(held, why="the job is held")
     asked = await installing.usher("uninstall", "--yes")
     assert "Say what becomes of the waiting jobs" in asked.err
 

@@ -226,7 +226,8 @@ async def prepare(admin: Kubectl) -> None:
 async def clean(admin: Kubectl) -> None:
     """Nothing of ours is left for the next test."""
     kinds = ",".join(f"{plural}.{GROUP}" for plural in ("queuequotas", "queues", "queuejobs", "queueunits"))
-    await admin("delete", "jobs.batch", "--all", "--all-namespaces", "--wait=true", "--cascade=background")
-    await admin("delete", kinds, "--all", "--all-namespaces", "--wait=true")
+    everywhere = ("--all", "--all-namespaces", "--cascade=background", "--timeout=5m")  # what stays is a failure
+    await admin("delete", "jobs.batch", *everywhere)
+    await admin("delete", kinds, *everywhere)
     with contextlib.suppress(KubectlError):  # one whose node was lost does not go by itself
         await admin("wait", "--for=delete", "pods", "-l", "job-name", "--all-namespaces", "--timeout=10s")
