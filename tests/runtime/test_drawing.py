@@ -11,6 +11,7 @@ from usher.api.names import QUEUE_JOB
 from usher.runtime.drawing import Drawer, Room, plan
 from usher.runtime.marks import ADMISSION_ANNOTATION
 
+LEAVES = {"startTime": None}
 HELD = {"conditions": [{"type": "Suspended", "status": "True"}]}
 RUNS = {"startTime": "t", "active": 1}
 
@@ -43,7 +44,7 @@ YOUNG = drawer("young", "2", 2, on="uid", runs=True)
 WAITING = drawer("waiting", "2", 3)
 SMALL = drawer("small", "1", 4)
 LEFT = drawer("left", "0", 5)
-LEFT.job = structs.replace(LEFT.job, progress=structs.replace(LEFT.job.progress, leaves={"startTime": None}))
+LEFT.job = structs.replace(LEFT.job, progress=structs.replace(LEFT.job.progress, leaves=LEAVES))
 """It asks for nothing, so nothing else keeps it from starting."""
 
 PLANS: dict[str, tuple[Room | None, list[Drawer], list[str], list[str]]] = {
@@ -86,6 +87,21 @@ def test_which_jobs_run_follows_from_what_there_is(what: str) -> None:
     held, started = plan(given, drawers)
     assert [each.job.found.metadata.name for each in held] == holds
     assert [each.job.found.metadata.name for each in started] == starts
+
+
+def test_what_its_controller_left_is_cleared_when_its_pods_are_gone() -> None:
+    def left(pods: int = 0, **more: object) -> Drawer:
+        found = drawer("left", "1", 1, pods=pods)
+        found.job = structs.replace(
+            found.job, progress=structs.replace(found.job.progress, **{"leaves": LEAVES, **more})
+        )
+        return found
+
+    assert left().clears
+    assert not left(pods=1).clears
+    assert not left(alive=1).clears, "by its controller's count"
+    assert not left(succeeded=False).clears, "it is over"
+    assert not left(leaves={}).clears
 
 
 def test_a_job_of_many_pods_asks_for_all_of_them() -> None:

@@ -56,6 +56,11 @@ class Drawer(Struct):
         return self.job.progress.alive > 0 or any(pod.alive for pod in self.pods.values())
 
     @property
+    def clears(self) -> bool:
+        """Whether what its controller left in its status is to go: not before its pods, and not if it is over."""
+        return bool(self.job.progress.leaves) and not self.over and not self.alive
+
+    @property
     def stands(self) -> bool:
         """It is held, and nothing of it is left that must go first."""
         return self.job.suspended and not self.over and not self.takes() and not self.job.progress.leaves
@@ -250,7 +255,7 @@ class Drawing:
             text = f"May start on QueueJob {drawer.job.draws_on}."
             self._begin(drawer, self._started(drawer.job, entry), (Severity.NORMAL, "Started", text))
         for drawer in drawers:
-            if drawer.job.progress.leaves and not drawer.over and not drawer.alive:
+            if drawer.clears:
                 self._begin(drawer, drawer.job.cleared())
             if drawer.job.suspended and drawer not in started and not drawer.over:
                 self._say_why(drawer, room)
