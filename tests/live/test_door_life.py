@@ -140,6 +140,8 @@ async def test_without_policies_nothing_slips_past_while_usher_is_down(live: Liv
         await tenant.create(JOBS, job_of("going"), way.team)
         await live.until("before", "Running")
         await live.until("going", "Running")
+        await tenant.create(JOBS, job_of("leaves-its-unit", parallelism=99, completions=99), way.team)
+        await live.until("leaves-its-unit", "Enqueued")
         kept = job_of("kept", parallelism=99, completions=99)
         await tenant.create(JOBS, {**kept, "metadata": {**kept["metadata"], "finalizers": [FINALIZER]}}, way.team)
         await live.until("kept", "Enqueued")
@@ -153,6 +155,8 @@ async def test_without_policies_nothing_slips_past_while_usher_is_down(live: Liv
         await tenant.delete(JOBS, "before", way.team, propagation=Propagation.BACKGROUND)
         await tenant.delete(JOBS, "going", way.team, propagation=Propagation.FOREGROUND)
         await live.wait("a job goes with its pods", lambda: gone(way, JOBS, "going", way.team))
+        await tenant.delete(JOBS, "leaves-its-unit", way.team, propagation=Propagation.ORPHAN)
+        await live.wait("a job goes without its unit", lambda: gone(way, JOBS, "leaves-its-unit", way.team))
         await tenant.delete(JOBS, "kept", way.team)
         for trick in ({"spec": {"suspend": False}}, {"metadata": {"labels": None}}):
             assert await way.refusal(tenant.patch(JOBS, "kept", way.team, trick)), "it is there as long as it likes"
@@ -164,6 +168,11 @@ async def test_without_policies_nothing_slips_past_while_usher_is_down(live: Liv
             return await way.refusal(tenant.create(JOBS, job_of("named"), way.team)) == ""
 
         await live.wait("jobs are accepted again", accepted)
+
+        async def dropped() -> bool:
+            return await live.unit("leaves-its-unit") is None
+
+        await live.wait("and the unit goes when Usher is back", dropped)
         await live.until("named", "Running")
 
 

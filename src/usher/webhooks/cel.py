@@ -82,10 +82,10 @@ def not_owned(terms: Terms) -> str:
     return f"!({believed} && {owned})"
 
 
-def not_going() -> str:
-    """Not a change by which something that is being deleted only loses its finalizers: it goes, whoever answers."""
-    same = " && ".join(f"!{differs(path)}" for path in ("spec", "metadata.labels", "metadata.annotations"))
-    return f"!(oldObject != null && has(oldObject.metadata.deletionTimestamp) && {same})"
+def is_new_in(*paths: str) -> str:
+    """Whether it is created, or one of these is not what it was. The garbage collector changes owners and finalizers:
+    what is deleted goes, whoever answers."""
+    return f"oldObject == null || {' || '.join(differs(path) for path in paths)}"
 
 
 def not_exempt(terms: Terms) -> str:

@@ -58,7 +58,8 @@ class _Entries:
             {"name": "not-by-usher", "expression": cel.not_usher(terms)},
             {"name": "not-of-a-queued-job", "expression": cel.not_owned(terms)},
         ]
-        self._going = [{"name": "not-only-going", "expression": cel.not_going()}]
+        said = cel.is_new_in("spec", "metadata.labels", "metadata.annotations")
+        self._queued = [*self._named, {"name": "says-something-new", "expression": said}]
         self._in_managed = [
             {"name": "not-a-system-namespace", "expression": cel.not_exempt(terms)},
             {"name": "not-by-usher", "expression": cel.not_usher(terms)},
@@ -70,8 +71,7 @@ class _Entries:
         for kind in self._terms.kinds:
             rules = [_rule(kind.group, kind.version, kind.plural, *operations)]
             name = f"{name_of(kind)}.usher.dev"
-            asked = [*self._named, *self._going]
-            entries.append(self._entry(MUTATE, f"defaults.{name}", rules, asked, must=not self._policies))
+            entries.append(self._entry(MUTATE, f"defaults.{name}", rules, self._queued, must=not self._policies))
             if not self._policies:
                 entries += self._managed(MUTATE, f"managed.{name}", [self._created(kind)], self._named[2:])
                 starts = {"name": "starts-what-is-not-queued", "expression": cel.started_unqueued(self._terms)}
@@ -84,12 +84,11 @@ class _Entries:
         for kind in self._terms.kinds:
             rules = [_rule(kind.group, kind.version, kind.plural, "CREATE", "UPDATE")]
             name = f"{name_of(kind)}.usher.dev"
-            asked = [*self._named, *self._going]
-            entries.append(self._entry(VALIDATE, f"queued.{name}", rules, asked, must=not self._policies))
+            entries.append(self._entry(VALIDATE, f"queued.{name}", rules, self._queued, must=not self._policies))
         ordinary = [{"name": "ordinary-pod", "expression": cel.ordinary_pod(UNIT_ANNOTATION)}]
         entries += self._managed(VALIDATE, "created.pods.usher.dev", [_rule("", "v1", "pods", "CREATE")], ordinary)
         others = self._named[1:2]
-        asked = [*others, *self._going]
+        asked = [*others, {"name": "says-something-new", "expression": cel.is_new_in("spec")}]
         quotas = [_rule(GROUP, VERSION, "queuequotas", "CREATE", "UPDATE")]
         entries.append(self._entry(VALIDATE, "queuequotas.usher.dev", quotas, asked, must=True))
         ours = [_rule(GROUP, VERSION, "queueunits", "CREATE", "UPDATE")]
