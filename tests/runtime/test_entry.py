@@ -61,6 +61,11 @@ STEPS: dict[str, tuple[Callable[[], Entry], Step | None]] = {
         lambda: entry(job(LEFT, queue=""), unit(job(), held(Phase.RUNNING))),
         Step.CLEAR,
     ),
+    "and when it is being deleted and something keeps it, or its quota stayed as long": (
+        lambda: entry(job(LEFT, deleting=True), unit(job(), held(Phase.RUNNING, evicting="Reclaimed"))),
+        Step.CLEAR,
+    ),
+    "which does not matter where it holds nothing": (lambda: entry(job(LEFT, deleting=True), unit(job(), WAITS)), None),
     "but not one that is none of ours": (lambda: entry(job(LEFT, queue="")), None),
     "one that ran when we came gets its unit as it runs": (
         lambda: entry(job(STARTED, suspend=False), adopted=True),

@@ -308,7 +308,7 @@ class Drawing:
             manager.stopped = True
         elif isinstance(outcome, Rejected):
             why = f"{outcome.reason}: {outcome.message}"
-            self._tell(drawer, Severity.WARNING, "Failed", f"Could not be held or let start: {why}")
+            self._tell(drawer, Severity.WARNING, "Failed", f"Could not be held, cleared or let start: {why}")
         drawer.rest_ms = min(max(2 * drawer.rest_ms, settings.step_rest_ms), settings.step_rest_max_ms)
         drawer.rests_until_ms = manager.clock_ms() + drawer.rest_ms
         manager.call_at(drawer.rests_until_ms, lambda: self._again(drawer))

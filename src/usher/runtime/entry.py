@@ -304,10 +304,12 @@ def next_step(entry: Entry) -> Step | None:
     if job is None:
         leaves = entry.job_gone and unit is not None and not unit.deleting and not entry.alive() and not entry.drawn
         return Step.DROP if leaves else None
-    if job.deleting or job.progress.succeeded is not None or entry.left:
+    if job.progress.succeeded is not None or entry.left:
         return None
-    if job.progress.leaves and (job.digest or (unit is not None and unit.stored.grants)):
+    if job.progress.leaves and ((job.digest and not job.deleting) or (unit is not None and unit.stored.grants)):
         return Step.CLEAR if not entry.alive() and _without_pods(entry, job) else None
+    if job.deleting:
+        return None
     if job.digest is None:
         return Step.DROP if unit is not None and not unit.stored.grants and not unit.deleting else None
     if not job.digest:
