@@ -69,7 +69,8 @@ def test_a_bug_is_told_in_one_line_without_a_traceback(
         raise RuntimeError("the unexpected")
 
     monkeypatch.setattr(usher, "main", broken)
-    monkeypatch.setattr("gc.freeze", lambda: None)  # this process goes on
+    monkeypatch.setattr("gc.freeze", lambda: None)  # this process goes on, and as it was
+    monkeypatch.setattr("gc.set_threshold", lambda _: None)
     monkeypatch.delenv("USHER_DEBUG", raising=False)
 
     with pytest.raises(SystemExit) as caught:

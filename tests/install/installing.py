@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from usher.app.process import ManagerProcess
 from usher.devcluster.clusters import Cluster
 from usher.devcluster.kubectl import KubectlError
@@ -83,13 +85,16 @@ class Installing:
         return await account(self.kubectl)
 
     async def at_service(self) -> tuple[str, ...]:
-        """Settings by which a manager listens at the address of its Service; none where only root may do that."""
+        """Settings by which a manager listens at the address of its Service; none where only root may do that, if the
+        API server holds jobs by itself."""
         found = await self.kubectl.within(NAMESPACE).get("service", "usher-webhook")
         address = found["spec"]["clusterIP"]
         try:
             with socket.create_server((address, PORT)):
                 return f"admission.address={address}", f"admission.port={PORT}"
-        except PermissionError:
+        except OSError as error:
+            if not await self.mutating_policies():
+                pytest.skip(f"before Kubernetes 1.36 a manager must listen at its Service, {address}:{PORT}: {error}")
             return ()
 
     async def manages(self, live: Live, *there: str) -> ManagerProcess:

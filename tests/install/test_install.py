@@ -136,11 +136,11 @@ async def test_definitions_that_are_being_deleted_are_not_installed_over(install
 
     refused = await installing.usher("install", *OFF, "--adopt-crds")
 
+    await installing.kubectl("patch", "queue", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    await installing.kubectl("wait", "--for=delete", "crd/queues.scheduling.x-k8s.io")
     assert refused.code == 1
     assert refused.err.startswith("Error: queues.scheduling.x-k8s.io: these definitions are being deleted")
     assert NAMESPACE not in await installing.names("namespaces")
-    await installing.kubectl("patch", "queue", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-    await installing.kubectl("wait", "--for=delete", "crd/queues.scheduling.x-k8s.io")
 
 
 async def test_mistakes_are_said_before_anything_is_asked(installing: Installing) -> None:
