@@ -210,6 +210,34 @@ async def test_a_job_that_is_deleted_before_it_runs_gives_back(live: Live) -> No
     await live.until("last", "Running")
 
 
+async def test_what_was_lent_comes_back_from_a_job_that_is_deleted_and_stays(live: Live) -> None:
+    """A finalizer of its owner's keeps it, and so the garbage collector and the Job controller leave its pods alone."""
+    await live.quota("lender", min={"cpu": "6"})
+    await live.quota("borrower")
+    await live.queue("mine", quota="lender")
+    await live.queue("theirs", quota="borrower")
+    await live.start()
+    for name in ("runs", "waits"):
+        kept = job(name, live.namespace, queue="theirs", cpu="3", pods=2)
+        kept["metadata"]["finalizers"] = ["example.com/test"]
+        await live.admin.apply(kept)
+        await live.until(name, "Running" if name == "runs" else "Enqueued")
+        await live.kubectl("delete", "job", name, "--wait=false")
+
+    try:
+        await until_no_unit(live, "waits")
+        await live.job("owner", queue="mine", cpu="3", pods=2)
+
+        await live.until("owner", "Running")
+        await until_no_unit(live, "runs")
+        for name in ("runs", "waits"):
+            assert (await live.get("job", name))["metadata"]["deletionTimestamp"]
+            assert not await live.pods(name)
+    finally:
+        for name in ("runs", "waits"):
+            await live.patch("job", name, {"metadata": {"finalizers": None}})
+
+
 async def test_pods_that_outlive_their_job_stay_charged(live: Live) -> None:
     await live.queue()
     await live.start()

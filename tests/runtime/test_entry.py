@@ -40,6 +40,11 @@ def _elastic(*pods: PodFacts, grants: int = 4, reclaim: int | None = None, **spe
     return entry(facts, structs.replace(found, status=status), *pods)
 
 
+def _deleted(status: dict[str, Any], *pods: PodFacts, phase: Phase = Phase.RUNNING) -> Entry:
+    """One that is evicted and being deleted, and that something keeps."""
+    return entry(job(status, suspend=False, deleting=True), unit(job(), held(phase, evicting="Reclaimed")), *pods)
+
+
 FOUR = [pod(f"p{i}", born=i) for i in range(4)]
 STEPS: dict[str, tuple[Callable[[], Entry], Step | None]] = {
     "a job that is held gets its unit": (lambda: entry(job()), Step.CREATE),
@@ -65,7 +70,10 @@ STEPS: dict[str, tuple[Callable[[], Entry], Step | None]] = {
         lambda: entry(job(LEFT, deleting=True), unit(job(), held(Phase.RUNNING, evicting="Reclaimed"))),
         Step.CLEAR,
     ),
-    "which does not matter where it holds nothing": (lambda: entry(job(LEFT, deleting=True), unit(job(), WAITS)), None),
+    "which does not matter where it holds nothing": (
+        lambda: entry(job(LEFT, deleting=True), unit(job(), WAITS)),
+        Step.DROP,
+    ),
     "but not one that is none of ours": (lambda: entry(job(LEFT, queue="")), None),
     "one that ran when we came gets its unit as it runs": (
         lambda: entry(job(STARTED, suspend=False), adopted=True),
@@ -102,6 +110,12 @@ STEPS: dict[str, tuple[Callable[[], Entry], Step | None]] = {
         None,
     ),
     "nor with one that is being deleted": (lambda: entry(job(deleting=True), unit(job(), held(Phase.DEQUEUED))), None),
+    "but if it waits, its place is given up": (lambda: entry(job(deleting=True), unit(job(), WAITS)), Step.DROP),
+    "and if it is evicted, its pods are, for nobody else stops them": (
+        lambda: _deleted({**STARTED, "active": 1}, pod("p")),
+        Step.TAKE_BACK,
+    ),
+    "once": (lambda: _deleted({**STARTED, "active": 1}, pod("p", deleting=True)), None),
     "the unit of a job that is gone goes": (lambda: entry(None, unit(job(), WAITS), job_gone=True), Step.DROP),
     "once its pods are gone": (lambda: entry(None, unit(job(), held(Phase.RUNNING)), pod("p"), job_gone=True), None),
     "a job that does not grow runs": (lambda: _loose(), None),
@@ -231,6 +245,13 @@ OVER: dict[str, tuple[Callable[[], Entry], bool]] = {
         lambda: entry(job(), unit(job(), held(Phase.DEQUEUED, evicting="Reclaimed"))),
         True,
     ),
+    "one whose job is being deleted stops with its pods, for its controller starts none": (
+        lambda: _deleted({"startTime": "t"}),
+        True,
+    ),
+    "as its controller counts them": (lambda: _deleted({"startTime": "t", "active": 1}), False),
+    "and as we see them": (lambda: _deleted({"startTime": "t"}, pod("p")), False),
+    "not before that has begun, for it may just do so": (lambda: _deleted({}, phase=Phase.DEQUEUED), False),
     "one whose job is gone stops with its pods": (
         lambda: entry(None, unit(job(), held(Phase.RUNNING, evicting="Reclaimed"))),
         True,

@@ -44,7 +44,7 @@ class Step(Enum):
     RELEASE = "resume the job"
     RESIZE = "bring the job back to what it was granted"
     LET_IN = "open the gate of pods that were granted"
-    TAKE_BACK = "evict pods that must be given back"
+    TAKE_BACK = "evict pods that must go"
     GIVE_BACK = "record that it holds less"
     ALLOCATE = "say what may be used"
 
@@ -230,10 +230,12 @@ def loose_pods(entry: Entry) -> dict[str, int]:
 
 
 def targets(entry: Entry) -> dict[str, int]:
-    """How many pods of each set an elastic unit may have: as granted, wanted, and not to be given back."""
+    """How many pods of each set a unit may have: as granted, wanted, and not to be given back."""
     unit = entry.unit
     if unit is None:
         return {}
+    if unit.stored.evicting:
+        return {grant.pod_set: 0 for grant in unit.stored.grants}
     most = {grant.pod_set: grant.count for grant in unit.stored.grants}
     for pods in unit.unit.pod_sets:
         most[pods.name] = min(most.get(pods.name, 0), pods.count)
@@ -270,6 +272,8 @@ def stopped(entry: Entry, now_ms: int, settle_ms: int) -> bool:
         return True
     if job.allocation is not None:
         return job.suspended
+    if job.deleting and entry.started == unit.stored.generation:
+        return _without_pods(entry, job)  # and its controller starts none any more
     if not job.suspended or job.reduced:
         return False
     if entry.released != unit.stored.generation:
@@ -308,9 +312,9 @@ def next_step(entry: Entry) -> Step | None:
         return None
     if job.progress.leaves and ((job.digest and not job.deleting) or (unit is not None and unit.stored.grants)):
         return Step.CLEAR if not entry.alive() and _without_pods(entry, job) else None
-    if job.deleting:
-        return None
-    if job.digest is None:
+    if job.deleting and _must_end(entry, job):
+        return Step.TAKE_BACK
+    if job.digest is None or job.deleting:
         return Step.DROP if unit is not None and not unit.stored.grants and not unit.deleting else None
     if not job.digest:
         return None
@@ -327,6 +331,15 @@ def next_step(entry: Entry) -> Step | None:
     if job.allocation is None and (not job.suspended or job.reduced):
         return Step.HOLD
     return Step.FOLLOW if not unit.stored.grants and job.digest != unit.digest else None
+
+
+def _must_end(entry: Entry, job: JobFacts) -> bool:
+    """Whether it is evicted and has pods that nobody else stops: of a job that is being deleted, the controller starts
+    and stops none, and the garbage collector waits until its owner's finalizers are gone."""
+    if entry.unit is None or not entry.unit.stored.evicting or job.allocation is not None:
+        return False
+    sets = targets(entry)
+    return any(not pod.deleting and pod.pod_set in sets for pod in entry.alive())
 
 
 def _step_without_unit(entry: Entry, job: JobFacts) -> Step | None:
