@@ -152,8 +152,9 @@ class Doorway:
             await self.live.client.create(LEASES, {"metadata": {"name": LEASE}, "spec": spec}, "usher-system")
 
     async def effective(self, *, with_webhook: bool = True) -> None:
-        """Wait until the API server does what was installed: it learns of it by watches."""
-        probe = {**job_of("probe"), "spec": {**job_of("probe")["spec"]}}
+        """Wait until the API server does what was installed: it learns of it by watches. The job that it is asked about
+        names a queue that is not there: one that Usher lets start meanwhile would be refused nothing."""
+        probe = job_of("probe", queue="not-there")
 
         async def held() -> bool:
             try:
