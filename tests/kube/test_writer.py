@@ -250,7 +250,7 @@ async def test_a_creation_that_never_arrived_does_not_claim_what_another_made(st
 
 
 async def test_a_creation_that_arrives_late_is_not_done_twice(control_plane: Cluster, kubectl: Kubectl) -> None:
-    async with staged(control_plane, kubectl) as stage, connected(stage.proxy.kubeconfig, timeout_s=0.5) as hasty:
+    async with staged(control_plane, kubectl) as stage, connected(stage.proxy.kubeconfig, timeout_s=2) as hasty:
         arrive = asyncio.Event()
         stage.proxy.rule(Hold(arrive), method="POST", times=1)
         writer = Writer(hasty, settings=QUICK)

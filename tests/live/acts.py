@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from living import Live
+from living import KINDS, Live
 
 from usher.kube.errors import NotFound
 
@@ -74,6 +74,16 @@ async def until_gone(live: Live, kind: str, name: str) -> None:
         return False
 
     await live.wait(f"{kind} {name} is gone", gone)
+
+
+async def until_stopped(live: Live, queue: str = "main") -> None:
+    """Wait until the manager knows that a Queue is stopped."""
+
+    async def known() -> bool:
+        found = await live.client.get(KINDS["queue"], queue, live.namespace)
+        return "status" in found and condition(found, "Active").get("reason") == "Stopped"
+
+    await live.wait(f"{queue} is stopped", known)
 
 
 async def until_no_unit(live: Live, job: str) -> None:

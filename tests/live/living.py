@@ -230,4 +230,4 @@ async def clean(admin: Kubectl) -> None:
     await admin("delete", "jobs.batch", *everywhere)
     await admin("delete", kinds, *everywhere)
     with contextlib.suppress(KubectlError):  # one whose node was lost does not go by itself
-        await admin("wait", "--for=delete", "pods", "-l", "job-name", "--all-namespaces", "--timeout=10s")
+        await admin("wait", "--for=delete", "pods", "-l", "job-name", "--all-namespaces", "--timeout=30s")

@@ -64,9 +64,8 @@ async def until_hears(live: Live, job: str, said: str) -> None:
     key = f"{live.namespace}/{unit['metadata']['name']}"
 
     async def hears() -> bool:
-        manager = live.processes[-1][0].manager
-        assert manager is not None
-        return said in manager.engine.reason(key)[1]
+        manager = live.processes[-1][0].manager  # none between two terms
+        return manager is not None and said in manager.engine.reason(key)[1]
 
     await live.wait(f"{job} is told: {said}", hears)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from acts import until_stopped
 from commands import normal, usher
 from doorway import JOBS, NAMESPACES, doorway, job_of
 from living import Live
@@ -44,6 +45,7 @@ async def test_jobs_of_before_go_on_and_are_queued_when_they_are_started(live: L
         }
 
         await live.queue(stopPolicy="Hold")
+        await until_stopped(live)
         await tenant.patch(JOBS, "rested", way.team, {"spec": {"suspend": False}})
         await live.until("rested", "Enqueued")
         rested = await live.get("job", "rested")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from acts import until_stopped
 from doorway import JOBS, PODS, Doorway, doorway, job_of, pod_of
 from living import KINDS, Live
 
@@ -233,6 +234,7 @@ async def test_the_words_reach_whoever_uses_kubectl(live: Live) -> None:
     async with doorway(live, policies=True) as way:
         await opened(way)
         await live.queue(stopPolicy="Hold")
+        await until_stopped(live)
         await way.as_("tenant").create(JOBS, job_of("a"), way.team)
         with pytest.raises(KubectlError, match="this job waits in queue main and cannot be started by hand"):
             await live.kubectl("patch", "job", "a", "-p", '{"spec":{"suspend":false}}')

@@ -133,7 +133,7 @@ async def test_a_check_cannot_overrule_what_the_job_says(live: Live) -> None:
 
 async def test_a_check_that_says_retry_or_rejected_gives_the_quota_back(live: Live) -> None:
     await live.queue(admissionChecks=[{"name": "money"}])
-    await live.start("engine.backoffBase=2s")
+    await live.start("engine.backoffBase=8s")
     await live.job("asks", cpu="3", pods=2)
     await live.until("asks", "Reserved")
 

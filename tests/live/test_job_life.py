@@ -55,7 +55,7 @@ async def test_a_unit_says_what_its_job_says(live: Live) -> None:
 
 async def test_pods_that_do_not_start_in_time_make_a_job_back_off_and_try_again(live: Live) -> None:
     await live.queue()
-    await live.start("engine.startTimeout=1s", "engine.backoffBase=2s")
+    await live.start("engine.startTimeout=1s", "engine.backoffBase=8s")
     await live.admin.apply(with_pod(job("stray", live.namespace), nodeSelector={"no": "where"}))
 
     backing_off = await live.until("stray", "TimeoutBackoff")
@@ -127,7 +127,7 @@ async def test_a_unit_that_is_made_inactive_gives_back_and_comes_back(live: Live
 async def test_a_job_that_ran_for_its_time_is_set_aside_until_its_owner_says_so(live: Live) -> None:
     await live.queue()
     await live.start()
-    await live.job("long", labels={f"{GROUP}/max-exec-time-seconds": "2"})
+    await live.job("long", labels={f"{GROUP}/max-exec-time-seconds": "8"})
     await live.until("long", "Running")
 
     aside = await live.until("long", "Enqueued")

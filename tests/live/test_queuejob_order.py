@@ -51,7 +51,7 @@ async def test_the_higher_priority_gets_first_to_begin_and_to_grow(live: Live) -
 async def test_a_queue_that_says_so_lets_a_higher_priority_take_from_a_lower_one(live: Live) -> None:
     await live.quota("only", max={"cpu": "8"})
     await live.queue(quota="only", preemption={"withinQuota": "LowerPriority"})
-    await live.start(QUICK)
+    await live.start("jobs.queueJobNotice=5s")
     await queue_job(live, "low", priority=1, resourceno=8)
     await until_allocated(live, "low", 8)
 

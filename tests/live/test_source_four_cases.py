@@ -97,6 +97,12 @@ async def test_2_for_a_queue_alone_a_resource_quota_is_made_that_cannot_be_patch
     tenant = way.as_("tenant", "system:authenticated")
     await way.live.admin("create", "role", "all", "-n", home(way), "--verb=*", "--resource=resourcequotas")
     await way.live.admin("create", "rolebinding", "all", "-n", home(way), "--role=all", "--user=tenant")
+
+    async def entitled() -> bool:
+        attempt = tenant.patch(RESOURCE_QUOTAS, "own", home(way), more, dry_run=True)
+        return "cannot patch resource" not in await way.refusal(attempt)
+
+    await way.live.wait("the role counts", entitled)
     said = await way.refusal(tenant.patch(RESOURCE_QUOTAS, "own", home(way), more))
     assert "was made by Usher for queue own" in said
     assert "made by Usher" in await way.refusal(tenant.delete(RESOURCE_QUOTAS, "own", home(way)))
