@@ -9,6 +9,7 @@ from typing import Any
 from usher.app.cluster import LiveCluster
 
 Match = Callable[[str, dict[str, Any]], bool]
+PATIENCE_S = 120.0
 
 
 class StopAt:
@@ -22,6 +23,11 @@ class StopAt:
     def __call__(self, cluster: LiveCluster) -> StopAt:
         self._cluster = cluster
         return self
+
+    async def arrives(self) -> None:
+        """Wait until a write has matched; one that never does is a failure."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self.reached.wait()
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._cluster, name)

@@ -45,7 +45,7 @@ async def test_a_job_ends_once_wherever_the_manager_stops(live: Live, auditor: A
     await live.queue()
     await live.start(wrap=stop)
     await live.job("one", cpu="2", pods=2, runs="2s")
-    await stop.reached.wait()
+    await stop.arrives()
     await live.kill()
 
     await live.start()
@@ -82,7 +82,7 @@ async def test_what_was_lent_comes_back_wherever_the_manager_stops(live: Live, a
     stop = StopAt(*TAKING_BACK[where][:2], after=TAKING_BACK[where][2])
     await live.start(wrap=stop)
     await live.job("owner", queue="a", cpu="2", pods=2)
-    await stop.reached.wait()
+    await stop.arrives()
     await live.kill()
 
     await live.start()
@@ -100,7 +100,7 @@ async def test_a_reserved_unit_is_reserved_for_the_next_manager_too(live: Live, 
     stop = StopAt("patch_unit_status", phase("Reserved"), after=True)
     await live.start(wrap=stop)
     await live.job("one", cpu="2", pods=2, runs="2s")
-    await stop.reached.wait()
+    await stop.arrives()
     await live.kill()
 
     await live.start()

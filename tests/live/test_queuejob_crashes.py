@@ -96,7 +96,7 @@ async def test_it_gets_its_units_once_wherever_the_manager_stops(live: Live, whe
     await live.queue()
     await live.start(wrap=stop)
     await queue_job(live, "asks", resourceno=3)
-    await stop.reached.wait()
+    await stop.arrives()
     await live.kill()
 
     await live.start()
@@ -134,7 +134,7 @@ async def test_what_it_gives_back_is_used_once_wherever_the_manager_stops(live: 
     stop = StopAt(*TAKING_BACK[where][:2], after=TAKING_BACK[where][2])
     await live.start(NOTICE, wrap=stop)
     await live.job("owner", queue="theirs", cpu="2", pods=2)
-    await stop.reached.wait()
+    await stop.arrives()
     await live.kill()
 
     await live.start(NOTICE)
@@ -169,7 +169,7 @@ async def test_what_its_owner_gives_up_is_free_wherever_the_manager_stops(live: 
     await live.start(wrap=stop)
 
     await live.patch("queuejob", "wide", {"spec": {"resourceno": 2}})
-    await stop.reached.wait()
+    await stop.arrives()
     await live.kill()
     await live.start()
 
